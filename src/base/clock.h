@@ -1,0 +1,13 @@
+/* Time that only moves forward. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_ns(void); /* nanoseconds since some fixed moment */
+static inline double clock_seconds_since(uint64_t start_ns)
+{
+    return (double)(clock_ns() - start_ns) * 1e-9;
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* Environment switches: the only getenv of the program. Each has a sentence, and docs/env.md is made
+ * from them (`cherenkov env`). Switches diagnose; none changes what the program means. */
+#ifndef BASE_ENV_H
+#define BASE_ENV_H
+
+enum env_switch {
+    ENV_DUMP, /* CHERENKOV_DUMP */
+    ENV_TRACE,
+    ENV_CPU,
+    ENV_NO_COLOR, /* NO_COLOR, by its own convention */
+    ENV_HOME,     /* HOME, for the chat history */
+    ENV_COUNT,
+};
+
+/* The value, or NULL when unset or empty; borrowed. */
+const char *env_get(enum env_switch s);
+const char *env_name(enum env_switch s);
+const char *env_help(enum env_switch s); /* one sentence */
+
+#endif

@@ -1,0 +1,296 @@
+/* Files: see file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+static atomic_long fault[FILE_FAULT_COUNT]; /* calls left until the fault; 0 is off */
+
+void file_fault_at(enum file_fault kind, long nth)
+{
+    atomic_store(&fault[kind], nth);
+}
+
+/* True when this call is the one that fails. A sticky fault stays at 1 once it is reached. */
+static bool faulty(enum file_fault kind, bool sticky)
+{
+    long left = atomic_load_explicit(&fault[kind], memory_order_relaxed);
+    if (left == 0)
+        return false;
+    if (left == 1)
+        return sticky || atomic_exchange(&fault[kind], 0) == 1;
+    atomic_fetch_sub(&fault[kind], 1);
+    return false;
+}
+
+static int open_with(const char *path, int flags, struct file *f, struct err *e)
+{
+    struct stat st;
+    *f = FILE_CLOSED;
+    int fd = open(path, flags | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return err_sys(e, "%s: cannot open", path);
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return ERR(e, E_FORMAT, "%s: is not a regular file", path);
+    }
+    char *copy = mem_strdup(path);
+    if (!copy) {
+        close(fd);
+        return ERR(e, E_NOMEM, "out of memory opening %s", path);
+    }
+    *f = (struct file){fd, copy, (uint64_t)st.st_size};
+    return 0;
+}
+
+int file_open(const char *path, struct file *f, struct err *e)
+{
+    return open_with(path, O_RDONLY | O_NONBLOCK, f, e);
+}
+
+int file_create(const char *path, struct file *f, struct err *e)
+{
+    return open_with(path, O_RDWR | O_CREAT | O_TRUNC, f, e);
+}
+
+int file_reopen(const char *path, struct file *f, struct err *e)
+{
+    return open_with(path, O_RDWR | O_CREAT, f, e);
+}
+
+int file_read_at(const struct file *f, uint64_t off, void *to, size_t n, struct err *e)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t r;
+        if (faulty(FILE_FAULT_READ, false)) {
+            errno = EIO;
+            r = -1;
+        } else {
+            size_t ask = faulty(FILE_FAULT_SHORT, true) ? 1 : n - done;
+            r = pread(f->fd, (char *)to + done, ask, (off_t)(off + done));
+        }
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            return err_sys(e, "%s: reading %zu bytes at %llu failed", f->path, n,
+                           (unsigned long long)off);
+        if (r == 0)
+            return ERR(e, E_FORMAT,
+                       "%s: ends at byte %llu, want %zu bytes at %llu: is it complete?", f->path,
+                       (unsigned long long)(off + done), n, (unsigned long long)off);
+        done += (size_t)r;
+    }
+    return 0;
+}
+
+int file_write_at(const struct file *f, uint64_t off, const void *from, size_t n, struct err *e)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t w;
+        if (faulty(FILE_FAULT_WRITE, true)) {
+            errno = ENOSPC;
+            w = -1;
+        } else {
+            w = pwrite(f->fd, (const char *)from + done, n - done, (off_t)(off + done));
+        }
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w <= 0)
+            return err_sys(e, "%s: writing %zu bytes at %llu failed", f->path, n,
+                           (unsigned long long)off);
+        done += (size_t)w;
+    }
+    return 0;
+}
+
+int file_sync(const struct file *f, struct err *e)
+{
+    bool fail = faulty(FILE_FAULT_SYNC, false);
+    if (fail)
+        errno = EIO;
+    if (fail || fsync(f->fd))
+        return err_sys(e, "%s: flushing to disk failed", f->path);
+    return 0;
+}
+
+int file_close(struct file *f, struct err *e)
+{
+    if (f->fd < 0)
+        return 0;
+    int rc = close(f->fd);
+    if (rc && errno != EINTR)
+        rc = err_sys(e, "%s: closing failed", f->path);
+    else
+        rc = 0;
+    mem_free(f->path);
+    *f = FILE_CLOSED;
+    return rc;
+}
+
+void file_drop(struct file *f)
+{
+    struct err ignored = {0};
+    file_close(f, &ignored);
+}
+
+int file_read_all(const char *path, uint64_t max, struct buf *out, struct err *e)
+{
+    struct file f;
+    int rc = file_open(path, &f, e);
+    if (rc)
+        return rc;
+    char *to = NULL;
+    if (f.size > max)
+        rc = ERR(e, E_LIMIT, "%s: is %llu bytes, want at most %llu", path,
+                 (unsigned long long)f.size, (unsigned long long)max);
+    else if (!(to = buf_reserve(out, (size_t)f.size)))
+        rc = ERR(e, E_NOMEM, "%s: no memory for %llu bytes", path, (unsigned long long)f.size);
+    else
+        rc = file_read_at(&f, 0, to, (size_t)f.size, e);
+    if (!rc) {
+        out->len += (size_t)f.size;
+        out->data[out->len] = '\0';
+    }
+    file_drop(&f);
+    return rc;
+}
+
+int file_replace(const char *path, const void *data, size_t n, struct err *e)
+{
+    size_t len = strlen(path);
+    char *tmp = mem_alloc(len + 5), *dir = mem_strdup(path);
+    struct file f = FILE_CLOSED;
+    int rc;
+    if (!tmp || !dir) {
+        rc = ERR(e, E_NOMEM, "out of memory writing %s", path);
+        goto out;
+    }
+    memcpy(tmp, path, len);
+    memcpy(tmp + len, ".tmp", 5);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = '\0';
+    if ((rc = file_create(tmp, &f, e)) || (rc = file_write_at(&f, 0, data, n, e)) ||
+        (rc = file_sync(&f, e)) || (rc = file_close(&f, e)))
+        goto fail;
+    if (rename(tmp, path)) {
+        rc = err_sys(e, "%s: renaming %s to it failed", path, tmp);
+        goto fail;
+    }
+    rc = file_sync_dir(slash ? dir : ".", e);
+    goto out;
+fail:
+    file_drop(&f);
+    unlink(tmp);
+out:
+    mem_free(tmp);
+    mem_free(dir);
+    return rc;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool file_is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int file_make_dir(const char *path, struct err *e)
+{
+    if (mkdir(path, 0755) == 0 || (errno == EEXIST && file_is_dir(path)))
+        return 0;
+    return err_sys(e, "%s: cannot make this directory", path);
+}
+
+int file_remove(const char *path, struct err *e)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return 0;
+    return err_sys(e, "%s: cannot remove", path);
+}
+
+int file_sync_dir(const char *path, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, "%s: cannot open this directory", path);
+    bool fail = faulty(FILE_FAULT_SYNC, false);
+    if (fail)
+        errno = EIO;
+    /* Some file systems cannot sync a directory and say EINVAL: then there is nothing to do. */
+    int rc = (fail || fsync(fd)) && errno != EINVAL
+                 ? err_sys(e, "%s: flushing to disk failed", path)
+                 : 0;
+    close(fd);
+    return rc;
+}
+
+char *file_join(const char *dir, const char *name)
+{
+    size_t a = strlen(dir), b = strlen(name);
+    while (a > 1 && dir[a - 1] == '/')
+        a--;
+    char *p = mem_alloc(a + b + 2);
+    if (!p)
+        return NULL;
+    memcpy(p, dir, a);
+    p[a] = '/';
+    memcpy(p + a + 1, name, b + 1);
+    return p;
+}
+
+char *file_canonical(const char *path, struct err *e)
+{
+    char *real = realpath(path, NULL);
+    if (!real) {
+        err_sys(e, "%s: cannot resolve this path", path);
+        return NULL;
+    }
+    char *p = mem_strdup(real);
+    free(real);
+    if (!p)
+        ERR(e, E_NOMEM, "out of memory resolving %s", path);
+    return p;
+}
+
+int map_open(const char *path, struct map *m, struct err *e)
+{
+    struct file f;
+    *m = (struct map){0};
+    int rc = file_open(path, &f, e);
+    if (rc)
+        return rc;
+    if (f.size) {
+        void *p = mmap(NULL, (size_t)f.size, PROT_READ, MAP_SHARED, f.fd, 0);
+        if (p == MAP_FAILED)
+            rc = err_sys(e, "%s: mapping %llu bytes failed", path, (unsigned long long)f.size);
+        else
+            *m = (struct map){p, (size_t)f.size};
+    }
+    file_drop(&f);
+    return rc;
+}
+
+void map_close(struct map *m)
+{
+    if (m->data)
+        munmap((void *)(uintptr_t)m->data, m->size);
+    *m = (struct map){0};
+}

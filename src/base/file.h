@@ -1,0 +1,68 @@
+/* Files: whole positioned reads and writes, mappings, and the steps that make a write survive.
+ *
+ * Reads and writes retry EINTR and short counts; an end of file inside a read is an error that says
+ * how many bytes were there. Tests inject faults with file_fault_at. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct file {
+    int fd;        /* -1 when closed */
+    char *path;    /* owned, for messages */
+    uint64_t size; /* at open; not kept up by writes */
+};
+
+#define FILE_CLOSED ((struct file){.fd = -1})
+
+int file_open(const char *path, struct file *f, struct err *e); /* existing regular file, to read */
+int file_create(const char *path, struct file *f, struct err *e); /* new or truncated, to write */
+int file_reopen(const char *path, struct file *f,
+                struct err *e); /* existing or new, read and write */
+int file_read_at(const struct file *f, uint64_t off, void *to, size_t n, struct err *e);
+int file_write_at(const struct file *f, uint64_t off, const void *from, size_t n, struct err *e);
+int file_sync(const struct file *f, struct err *e);
+/* Closing a written file can report what the system kept back; closing twice is fine. */
+int file_close(struct file *f, struct err *e);
+void file_drop(struct file *f); /* close, on an error path: no report */
+
+/* The whole file, at most max bytes (else E_LIMIT), appended to out. */
+int file_read_all(const char *path, uint64_t max, struct buf *out, struct err *e);
+/* Replaces path by these bytes so that a crash leaves the old or the new contents, on disk:
+ * path.tmp is written, synced, renamed, and the directory synced. */
+int file_replace(const char *path, const void *data, size_t n, struct err *e);
+
+bool file_exists(const char *path);
+bool file_is_dir(const char *path);
+int file_make_dir(const char *path, struct err *e); /* one level; an existing directory is fine */
+int file_remove(const char *path, struct err *e);   /* a missing file is fine */
+int file_sync_dir(const char *path, struct err *e);
+/* "dir/name" in memory to free with mem_free, or NULL when memory is short. */
+char *file_join(const char *dir, const char *name);
+/* The path with symbolic links, "." and ".." resolved; to free with mem_free. */
+char *file_canonical(const char *path, struct err *e);
+
+/* A read-only mapping of a whole file. Empty files map to data NULL, size 0. */
+struct map {
+    const uint8_t *data;
+    size_t size;
+};
+int map_open(const char *path, struct map *m, struct err *e);
+void map_close(struct map *m);
+
+/* Tests: what happens to the nth (1 is the next) operation of a kind; nth 0 switches it off. */
+enum file_fault {
+    FILE_FAULT_READ,  /* fails with EIO */
+    FILE_FAULT_SHORT, /* reads return at most one byte a call, from now on */
+    FILE_FAULT_WRITE, /* fails with ENOSPC, and all after it */
+    FILE_FAULT_SYNC,  /* fails with EIO */
+    FILE_FAULT_COUNT,
+};
+void file_fault_at(enum file_fault kind, long nth);
+
+#endif

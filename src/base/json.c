@@ -1,0 +1,176 @@
+/* JSON: see json.h. */
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+
+int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e)
+{
+    json_error_t je;
+    json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+    *out = NULL;
+    if (!v)
+        return ERR(e, E_FORMAT, "%s: line %d, column %d: not valid JSON: %s", where, je.line,
+                   je.column, je.text);
+    *out = v;
+    return 0;
+}
+
+int json_read_file(const char *path, uint64_t max, json_t **out, struct err *e)
+{
+    struct buf b = BUF_INIT;
+    *out = NULL;
+    int rc = file_read_all(path, max, &b, e);
+    if (!rc)
+        rc = json_parse(buf_str(&b), b.len, path, out, e);
+    buf_free(&b);
+    return rc;
+}
+
+const char *json_describe(const json_t *v, char *room, size_t n)
+{
+    switch (v ? json_typeof(v) : JSON_NULL) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        snprintf(room, n, "the string \"%.60s\"", json_string_value(v));
+        return room;
+    case JSON_INTEGER:
+        snprintf(room, n, "the integer %" JSON_INTEGER_FORMAT, json_integer_value(v));
+        return room;
+    case JSON_REAL:
+        snprintf(room, n, "the number %g", json_real_value(v));
+        return room;
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    default:
+        return v ? "null" : "nothing";
+    }
+}
+
+/* The field, NULL when it is absent or null; an absent field that is needed is an error. */
+static int field(const json_t *obj, const char *where, const char *key, bool need, json_t **v,
+                 struct err *e)
+{
+    char room[96];
+    *v = NULL;
+    if (!json_is_object(obj))
+        return ERR(e, E_FORMAT, "%s: want an object, found %s", where,
+                   json_describe(obj, room, sizeof room));
+    json_t *f = json_object_get(obj, key);
+    if (f && !json_is_null(f))
+        *v = f;
+    else if (need)
+        return ERR(e, E_FORMAT, "%s.%s: is required, found %s", where, key, f ? "null" : "nothing");
+    return 0;
+}
+
+static int wrong(const json_t *v, const char *where, const char *key, const char *want,
+                 struct err *e)
+{
+    char room[96];
+    return ERR(e, E_FORMAT, "%s.%s: want %s, found %s", where, key, want,
+               json_describe(v, room, sizeof room));
+}
+
+int json_field_int(const json_t *obj, const char *where, const char *key, bool need, int64_t lo,
+                   int64_t hi, int64_t *out, struct err *e)
+{
+    json_t *v;
+    int rc = field(obj, where, key, need, &v, e);
+    if (rc || !v)
+        return rc;
+    double r = json_is_real(v) ? json_real_value(v) : 0.5;
+    int64_t n = 0;
+    bool whole = json_is_integer(v);
+    if (whole)
+        n = json_integer_value(v);
+    else if (r == floor(r) && fabs(r) < 0x1p53) /* 1e7 and 4.0 are whole numbers too */
+        whole = true, n = (int64_t)r;
+    if (whole && n >= lo && n <= hi) {
+        *out = n;
+        return 0;
+    }
+    char want[96];
+    snprintf(want, sizeof want, "an integer from %" PRId64 " to %" PRId64, lo, hi);
+    return wrong(v, where, key, want, e);
+}
+
+int json_field_real(const json_t *obj, const char *where, const char *key, bool need, double lo,
+                    double hi, double *out, struct err *e)
+{
+    json_t *v;
+    int rc = field(obj, where, key, need, &v, e);
+    if (rc || !v)
+        return rc;
+    if (json_is_number(v)) {
+        double r = json_number_value(v);
+        if (r >= lo && r <= hi) {
+            *out = r;
+            return 0;
+        }
+    }
+    char want[96];
+    snprintf(want, sizeof want, "a number from %g to %g", lo, hi);
+    return wrong(v, where, key, want, e);
+}
+
+int json_field_bool(const json_t *obj, const char *where, const char *key, bool need, bool *out,
+                    struct err *e)
+{
+    json_t *v;
+    int rc = field(obj, where, key, need, &v, e);
+    if (rc || !v)
+        return rc;
+    if (!json_is_boolean(v))
+        return wrong(v, where, key, "true or false", e);
+    *out = json_is_true(v);
+    return 0;
+}
+
+int json_field_str(const json_t *obj, const char *where, const char *key, bool need,
+                   const char **out, struct err *e)
+{
+    json_t *v;
+    int rc = field(obj, where, key, need, &v, e);
+    if (rc || !v)
+        return rc;
+    if (!json_is_string(v))
+        return wrong(v, where, key, "a string", e);
+    *out = json_string_value(v);
+    return 0;
+}
+
+int json_field_obj(const json_t *obj, const char *where, const char *key, bool need, json_t **out,
+                   struct err *e)
+{
+    json_t *v;
+    int rc = field(obj, where, key, need, &v, e);
+    if (rc || !v)
+        return rc;
+    if (!json_is_object(v))
+        return wrong(v, where, key, "an object", e);
+    *out = v;
+    return 0;
+}
+
+int json_field_arr(const json_t *obj, const char *where, const char *key, bool need, json_t **out,
+                   struct err *e)
+{
+    json_t *v;
+    int rc = field(obj, where, key, need, &v, e);
+    if (rc || !v)
+        return rc;
+    if (!json_is_array(v))
+        return wrong(v, where, key, "an array", e);
+    *out = v;
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* JSON through jansson, with messages that name file, field, what was wanted and what was found.
+ *
+ * A reader is a cursor: a value plus the words that say where it came from, e.g.
+ * "config.json: text_config.hidden_size". Readers borrow the json_t and the strings. */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Parses a whole text. Refuses duplicate keys, text behind the value and over-deep nesting; `where`
+ * opens the messages. The result is for json_decref. */
+int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e);
+/* The same from a file of at most max bytes. */
+int json_read_file(const char *path, uint64_t max, json_t **out, struct err *e);
+
+/* Fields of an object. `where` names the object ("config.json: text_config"). A field that is absent
+ * leaves *out at the value it has, and is an error only if `need`; null counts as absent. */
+int json_field_int(const json_t *obj, const char *where, const char *key, bool need, int64_t lo,
+                   int64_t hi, int64_t *out, struct err *e);
+int json_field_real(const json_t *obj, const char *where, const char *key, bool need, double lo,
+                    double hi, double *out, struct err *e);
+int json_field_bool(const json_t *obj, const char *where, const char *key, bool need, bool *out,
+                    struct err *e);
+/* Borrowed from obj. */
+int json_field_str(const json_t *obj, const char *where, const char *key, bool need,
+                   const char **out, struct err *e);
+int json_field_obj(const json_t *obj, const char *where, const char *key, bool need, json_t **out,
+                   struct err *e);
+int json_field_arr(const json_t *obj, const char *where, const char *key, bool need, json_t **out,
+                   struct err *e);
+
+/* "a string", "the integer 7", "null"...: what a message says was found. */
+const char *json_describe(const json_t *v, char *room, size_t n);
+
+#endif

@@ -1,0 +1,127 @@
+/* System differences: see os.h. Linux; macOS where the comment says so. */
+#include "base/os.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+int os_cpu_count(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+uint64_t os_memory_total(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+/* The number in a one-line file; 0 when it is absent, "max", or no number. */
+static uint64_t read_number(const char *path)
+{
+    char line[64];
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    bool ok = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    return ok && strncmp(line, "max", 3) != 0 ? strtoull(line, NULL, 10) : 0;
+}
+
+/* The smallest limit on the way from our control group to the root of a hierarchy. `prefix` is what
+ * our line in /proc/self/cgroup starts with behind the number: "::" (version 2), ":memory:" (1). */
+static uint64_t group_limit(const char *prefix, const char *mount, const char *name, uint64_t best)
+{
+    char line[512], path[1200];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (!f)
+        return best;
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *at = strchr(line, ':');
+        if (!at || strncmp(at, prefix, strlen(prefix)) != 0)
+            continue;
+        at += strlen(prefix);
+        for (;;) {
+            snprintf(path, sizeof path, "%s%s/%s", mount, at, name);
+            uint64_t n = read_number(path);
+            if (n && n < best)
+                best = n;
+            char *slash = strrchr(at, '/');
+            if (!slash)
+                break;
+            *slash = '\0';
+        }
+    }
+    fclose(f);
+    return best;
+}
+
+uint64_t os_memory_limit(void)
+{
+    uint64_t best = os_memory_total();
+    best = group_limit("::", "/sys/fs/cgroup", "memory.max", best);
+    return group_limit(":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", best);
+}
+
+uint64_t os_rss_bytes(void)
+{
+    unsigned long long total = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (!f)
+        return 0;
+    int n = fscanf(f, "%llu %llu", &total, &resident);
+    fclose(f);
+    return n == 2 ? (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+uint64_t os_rss_peak_bytes(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) ? 0 : (uint64_t)u.ru_maxrss * 1024; /* macOS: bytes */
+}
+
+int os_disk_free(const char *path, uint64_t *bytes, struct err *e)
+{
+    struct statvfs s;
+    if (statvfs(path, &s))
+        return err_sys(e, "%s: cannot tell the free disk space", path);
+    *bytes = (uint64_t)s.f_bavail * s.f_frsize;
+    return 0;
+}
+
+bool os_is_terminal(int fd)
+{
+    return isatty(fd) == 1;
+}
+
+int os_terminal_width(int fd)
+{
+    struct winsize w;
+    return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+}
+
+void os_drop_cache(int fd, uint64_t off, uint64_t n)
+{
+    (void)posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_DONTNEED);
+}
+
+void os_start_writeback(int fd, uint64_t off, uint64_t n)
+{
+    (void)sync_file_range(fd, (off_t)off, (off_t)n, SYNC_FILE_RANGE_WRITE);
+}
+
+void os_advise_sequential(int fd)
+{
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+}

@@ -1,0 +1,73 @@
+/* Plain threads: see thread.h. */
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/mem.h"
+
+struct job {
+    pthread_mutex_t lock; /* guards all below but fn and ctx */
+    size_t next, n;
+    size_t failed_i; /* the lowest i that failed, n while none has */
+    struct err err;  /* its message */
+    int (*fn)(void *ctx, int worker, size_t i, struct err *e);
+    void *ctx;
+};
+
+struct worker {
+    struct job *job;
+    int id;
+    pthread_t thread;
+};
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct job *j = w->job;
+    for (;;) {
+        pthread_mutex_lock(&j->lock);
+        bool stop = j->failed_i < j->n || j->next >= j->n;
+        size_t i = stop ? 0 : j->next++;
+        pthread_mutex_unlock(&j->lock);
+        if (stop)
+            return NULL;
+        struct err e = {0};
+        if (!j->fn(j->ctx, w->id, i, &e))
+            continue;
+        pthread_mutex_lock(&j->lock);
+        if (i < j->failed_i) {
+            j->failed_i = i;
+            j->err = e;
+        }
+        pthread_mutex_unlock(&j->lock);
+    }
+}
+
+int thread_for(int n_threads, size_t n, int (*fn)(void *ctx, int worker, size_t i, struct err *e),
+               void *ctx, struct err *e)
+{
+    if (n_threads < 1)
+        n_threads = 1;
+    if ((size_t)n_threads > n)
+        n_threads = n ? (int)n : 1;
+    struct job j = {.n = n, .failed_i = n, .fn = fn, .ctx = ctx};
+    struct worker *w = mem_zalloc((size_t)n_threads, sizeof *w);
+    if (!w)
+        return ERR(e, E_NOMEM, "out of memory starting %d threads", n_threads);
+    pthread_mutex_init(&j.lock, NULL);
+    int started =
+        1; /* this thread is worker 0; fewer threads than asked for still do all the work */
+    for (int t = 0; t < n_threads; t++)
+        w[t] = (struct worker){.job = &j, .id = t};
+    while (started < n_threads && !pthread_create(&w[started].thread, NULL, work, &w[started]))
+        started++;
+    work(&w[0]);
+    for (int t = 1; t < started; t++)
+        pthread_join(w[t].thread, NULL);
+    pthread_mutex_destroy(&j.lock);
+    mem_free(w);
+    if (j.failed_i == n)
+        return 0;
+    return ERR(e, j.err.code, "%s", j.err.msg);
+}

@@ -1,0 +1,22 @@
+/* Whether a checkpoint stores its zero-centred norms raw (gamma = 1 + w) or folded (gamma = w). */
+#ifndef CHECKPOINT_CONVENTION_H
+#define CHECKPOINT_CONVENTION_H
+
+#include "checkpoint/checkpoint.h"
+
+enum norm_convention { NORMS_FOLDED, NORMS_RAW };
+
+struct convention {
+    enum norm_convention norms;
+    double probe;      /* median over layers of the mean of attn_hyper_connection.hc_norm */
+    char because[160]; /* one sentence for the person: names the marker or the probe's value */
+};
+
+/* Reads the norms. An undecided probe (between the two bands) with no marker is E_UNSUPPORTED and
+ * says which flag decides it. */
+int convention_detect(const struct checkpoint *c, struct convention *out, struct err *e);
+/* True for canonical names whose norm is zero-centred in raw files and folded by the packer (all
+ * norms but linear_attn.norm and mtp.pre_fc_norm_*). */
+int convention_is_folded_norm(const char *canonical);
+
+#endif

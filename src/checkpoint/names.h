@@ -1,0 +1,37 @@
+/* What a tensor's published name means, and what the store calls it.
+ *
+ * Every published form (Hugging Face BF16 with or without "language_model.", MLX with
+ * "language_model.model.", text-only exports) maps onto the MLX names of docs/format.md, which are
+ * the names inside a store. Table-driven; knows no shapes. */
+#ifndef CHECKPOINT_NAMES_H
+#define CHECKPOINT_NAMES_H
+
+#include <stdint.h>
+
+enum name_kind {
+    NAME_DENSE,   /* goes into dense.bin under its canonical name */
+    NAME_EXPERTS, /* stacked routed experts of one layer */
+    NAME_NGRAM,   /* one part of an n-gram table */
+    NAME_VISION,  /* skipped and counted */
+    NAME_UNKNOWN, /* nothing we know: listed, and refused unless forced */
+};
+
+enum name_matrix { NAME_GATE, NAME_UP, NAME_DOWN, NAME_GATE_UP }; /* NAME_EXPERTS */
+enum name_part { NAME_WEIGHT, NAME_SCALES, NAME_BIASES };         /* of a quantised module */
+
+#define NAME_MAX_BYTES 256
+
+struct name_info {
+    enum name_kind kind;
+    char canonical
+        [NAME_MAX_BYTES]; /* NAME_DENSE: MLX name with its suffix; else the module's name */
+    enum name_part part;
+    int layer;               /* 0-based; -1 outside layers; for mtp.layers.0 it is 0 with mtp set */
+    int mtp;                 /* 1 under "mtp." */
+    enum name_matrix matrix; /* NAME_EXPERTS */
+    int64_t shard;           /* NAME_NGRAM */
+};
+
+void name_parse(const char *published, struct name_info *out);
+
+#endif

@@ -1,0 +1,173 @@
+/* Command-line flags: see flags.h. */
+#include "cli/flags.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD_MAX = 64, FLAGS_MAX = 64 };
+
+/* Levenshtein distance of two short words. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[WORD_MAX + 1], n = strlen(b);
+    if (n > WORD_MAX || strlen(a) > WORD_MAX)
+        return WORD_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < n; j++) {
+            size_t best = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            row[j + 1] = diagonal + 1 < best ? diagonal + 1 : best;
+        }
+    }
+    return row[n];
+}
+
+const char *flags_nearest(const char *word, const char *const *words, size_t n)
+{
+    const char *best = NULL;
+    size_t best_d = strlen(word) / 3 + 2;
+    for (size_t i = 0; i < n; i++) {
+        size_t d = distance(word, words[i]);
+        if (d < best_d) {
+            best_d = d;
+            best = words[i];
+        }
+    }
+    return best;
+}
+
+static void usage(const struct flags *f)
+{
+    const struct command *c = f->command;
+    printf("usage: cherenkov %s%s %s\n\n%s\n", c->name, f->flag[0].name ? " [flags]" : "", c->args,
+           c->summary);
+    if (f->flag[0].name)
+        printf("\nflags:\n");
+    for (const struct flag *g = f->flag; g->name; g++) {
+        char left[80];
+        snprintf(left, sizeof left, "--%s%s%s", g->name, g->meta ? " " : "",
+                 g->meta ? g->meta : "");
+        printf("  %-26s %s\n", left, g->help);
+    }
+}
+
+static int unknown(const struct flags *f, const char *name, struct err *e)
+{
+    const char *names[FLAGS_MAX];
+    size_t n = 0;
+    for (const struct flag *g = f->flag; g->name && n < FLAGS_MAX; g++)
+        names[n++] = g->name;
+    const char *near = flags_nearest(name, names, n);
+    return ERR(e, E_ARG, "%s: there is no flag --%s%s%s%s; `cherenkov %s --help` lists them",
+               f->command->name, name, near ? ", did you mean --" : "", near ? near : "",
+               near ? "?" : "", f->command->name);
+}
+
+static int set_value(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+{
+    char *end;
+    double real;
+    errno = 0;
+    switch (g->type) {
+    case FLAG_STRING:
+        *(const char **)g->to = value;
+        return 0;
+    case FLAG_LIST: {
+        struct flag_list *l = g->to;
+        if (l->n == FLAG_LIST_MAX)
+            return ERR(e, E_ARG, "%s: --%s given more than %d times", f->command->name, g->name,
+                       FLAG_LIST_MAX);
+        l->at[l->n++] = value;
+        return 0;
+    }
+    case FLAG_INT: {
+        long long n = strtoll(value, &end, 10);
+        if (*value && !*end && !errno && (double)n >= g->lo && (double)n <= g->hi) {
+            *(int64_t *)g->to = n;
+            return 0;
+        }
+        return ERR(e, E_ARG, "%s: --%s wants a whole number from %.0f to %.0f, found '%s'",
+                   f->command->name, g->name, g->lo, g->hi, value);
+    }
+    default:
+        real = strtod(value, &end);
+        if (*value && !*end && isfinite(real) && real >= g->lo && real <= g->hi) {
+            *(double *)g->to = real;
+            return 0;
+        }
+        return ERR(e, E_ARG, "%s: --%s wants a number from %g to %g, found '%s'", f->command->name,
+                   g->name, g->lo, g->hi, value);
+    }
+}
+
+/* One flag at argv[i]; *used is 1 or, with a value in the next word, 2. */
+static int one(struct flags *f, int argc, char **argv, int i, int *used, struct err *e)
+{
+    const char *word = argv[i] + 2, *value = strchr(word, '=');
+    char name[WORD_MAX + 1];
+    size_t n = value ? (size_t)(value - word) : strlen(word);
+    *used = 1;
+    snprintf(name, sizeof name, "%.*s", (int)(n < WORD_MAX ? n : WORD_MAX), word);
+    for (const struct flag *g = f->flag; g->name; g++) {
+        if (strcmp(g->name, name) != 0)
+            continue;
+        if (g->type == FLAG_BOOL) {
+            if (value)
+                return ERR(e, E_ARG, "%s: --%s takes no value", f->command->name, name);
+            *(bool *)g->to = true;
+            return 0;
+        }
+        if (value)
+            return set_value(f, g, value + 1, e);
+        if (i + 1 >= argc)
+            return ERR(e, E_ARG, "%s: --%s wants a value (%s)", f->command->name, name, g->meta);
+        *used = 2;
+        return set_value(f, g, argv[i + 1], e);
+    }
+    return unknown(f, name, e);
+}
+
+int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
+{
+    bool only_args = false;
+    f->n_args = 0;
+    for (int i = 1; i < argc;) {
+        const char *a = argv[i];
+        int used = 1, rc = 0;
+        if (!only_args && strcmp(a, "--") == 0) {
+            only_args = true;
+        } else if (!only_args && (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0)) {
+            usage(f);
+            f->help = true;
+            return 0;
+        } else if (!only_args && strncmp(a, "--", 2) == 0) {
+            rc = one(f, argc, argv, i, &used, e);
+        } else if (!only_args && a[0] == '-' && a[1]) {
+            rc = ERR(e, E_ARG,
+                     "%s: there is no flag %s: flags have two dashes; put -- before an "
+                     "argument that starts with a dash",
+                     f->command->name, a);
+        } else if (f->n_args >= f->max_args) {
+            rc = ERR(e, E_ARG, "%s: '%s' is one argument too many; usage: cherenkov %s %s",
+                     f->command->name, a, f->command->name, f->command->args);
+        } else {
+            f->args[f->n_args++] = a;
+        }
+        if (rc)
+            return rc;
+        i += used;
+    }
+    if (f->n_args < f->min_args)
+        return ERR(e, E_ARG, "%s: wants %d argument%s, found %d; usage: cherenkov %s %s",
+                   f->command->name, f->min_args, f->min_args == 1 ? "" : "s", f->n_args,
+                   f->command->name, f->command->args);
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* The program: picks a command, reports its failure, sets the exit status. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+
+static const struct command *const commands[] = {
+    &cmd_version,
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: cherenkov COMMAND [flags] ...\n\ncommands:\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(to, "\n`cherenkov COMMAND --help` explains one.\n");
+}
+
+static int unknown(const char *word, struct err *e)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i]->name;
+    const char *near = flags_nearest(word, names, N_COMMANDS);
+    return ERR(e, E_ARG, "there is no command '%s'%s%s%s; `cherenkov help` lists them", word,
+               near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+    const char *word = argv[1];
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (strcmp(word, "--version") == 0)
+        word = "version";
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(word, commands[i]->name) == 0)
+            return commands[i]->run(argc - 1, argv + 1, e);
+    return unknown(word, e);
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = {0};
+    if (argc < 2) {
+        usage(stderr);
+        return err_exit_status(E_ARG);
+    }
+    int rc = run(argc, argv, &e);
+    if (fflush(stdout) && !rc)
+        rc = err_sys(&e, "writing to standard output failed");
+    if (rc && e.msg[0])
+        log_say(LOG_ERROR, "%s", e.msg);
+    return err_exit_status(rc);
+}

@@ -1,0 +1,106 @@
+/* The one interface between who wants tokens (runner) and who computes (reference, later cpu, gpu).
+ *
+ * A sequence is the state of one token stream. Tokens are fed in steps of rows; a row is (sequence,
+ * token), its position is the sequence's length plus the rows of that sequence before it in the step.
+ * After a step the rows are pending until engine_commit keeps the first n of each sequence and takes
+ * the rest back. Logits of a row are the prediction after that row's token.
+ *
+ *      len --step(R rows of the sequence)--> len, R pending --commit(n <= R)--> len + n
+ *
+ * What is computed does not depend on how tokens were split into steps (docs/numerics.md). */
+#ifndef MODEL_ENGINE_H
+#define MODEL_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "model/weights.h"
+
+enum { ENGINE_ROWS_MAX = 64, ENGINE_DRAFTS_MAX = 3 };
+
+struct engine;
+struct sequence;
+
+struct row {
+    struct sequence *seq;
+    int32_t token;
+};
+
+/* What an observer may see. Sizes: residual [S*h], ple [S*h], hidden [h], logits [vocab]; routes [K]
+ * expert ids, weights [K]; selected: visible token positions, ascending; ngram [heads] row ids. */
+enum seen {
+    SEEN_EMBED,    /* wide residual before layer 0 */
+    SEEN_PLE,      /* what PLE adds in front of layer il */
+    SEEN_MIXER,    /* output of attention or DeltaNet of layer il, [h] */
+    SEEN_MOE,      /* output of the mixture of experts of layer il, [h] */
+    SEEN_RESIDUAL, /* wide residual after layer il */
+    SEEN_HIDDEN,   /* after the final mixer, the input of lm_head */
+    SEEN_LOGITS,
+    SEEN_ROUTE,        /* ids, descending probability (ints) */
+    SEEN_ROUTE_WEIGHT, /* the weights that go with them */
+    SEEN_SELECTED,     /* ints */
+    SEEN_NGRAM,        /* ints */
+    SEEN_MTP_RESIDUAL, /* the draft head's own wide residual */
+    SEEN_MTP_LOGITS,
+    SEEN_COUNT,
+};
+const char *seen_name(enum seen what); /* "residual", ...: file names of dumps */
+
+/* Called in the order of computation; x or ids are borrowed for the call. il -1 outside layers; the
+ * draft head's own layer reports as il = n_layers. */
+struct observer {
+    void *ctx;
+    void (*floats)(void *ctx, enum seen what, int il, int pos, const float *x, size_t n);
+    void (*ints)(void *ctx, enum seen what, int il, int pos, const int64_t *ids, size_t n);
+};
+
+struct engine_options {
+    int expert_bits;                /* 4 (0 means 4), 3 or 2: precision of routed experts */
+    int mtp_norm;                   /* -1: as the config says; else enum mtp_norm */
+    bool drafts;                    /* keep the draft head's cache up to date */
+    const struct observer *observe; /* or NULL; borrowed until close */
+};
+
+struct engine_ops {
+    const char *name, *summary;
+    /* w is borrowed until close. */
+    int (*open)(const struct weights *w, const struct engine_options *o, struct engine **out,
+                struct err *e);
+    void (*close)(struct engine *g);
+    /* ctx: the most tokens it will hold (all its memory is taken here; E_NOMEM says how much). */
+    int (*sequence_open)(struct engine *g, int ctx, struct sequence **out, struct err *e);
+    void (*sequence_close)(struct sequence *s);
+    void (*sequence_reset)(struct sequence *s);       /* back to length 0 */
+    int (*sequence_length)(const struct sequence *s); /* committed tokens */
+    /* R rows, 1..ENGINE_ROWS_MAX, rows of one sequence consecutive and without pending rows from
+     * before. logits [R][vocab] (row r filled only if want is NULL or want[r]). Tokens must be below
+     * vocab. E_LIMIT: over ctx. E_NONFINITE: logits are not finite; then and after any other failure
+     * nothing is pending and the sequences are as before. */
+    int (*step)(struct engine *g, const struct row *rows, int R, const bool *want, float *logits,
+                struct err *e);
+    /* Keeps the first n pending rows of the sequence. */
+    int (*commit)(struct engine *g, struct sequence *s, int n, struct err *e);
+    /* Draft logits for the tokens after `next`, where `next` follows the committed tokens: logits
+     * [depth][vocab]; draft d+1 is chained on the argmax of draft d, written to tokens[depth].
+     * Leaves the trunk's state as it is. E_UNSUPPORTED without a draft head or without o->drafts. */
+    int (*draft)(struct engine *g, struct sequence *s, int32_t next, int depth, int32_t *tokens,
+                 float *logits, struct err *e);
+    /* The state as bytes, appended; restore needs a sequence of the same engine and store and a
+     * context that is long enough. Byte-exact: what follows is what would have followed. */
+    int (*save)(struct engine *g, const struct sequence *s, struct buf *out, struct err *e);
+    int (*restore)(struct engine *g, struct sequence *s, const void *data, size_t n, struct err *e);
+};
+
+/* Every engine begins with this. */
+struct engine {
+    const struct engine_ops *ops;
+    const struct weights *weights;
+};
+
+/* argmax with ties to the lower index. */
+int32_t engine_argmax(const float *logits, int vocab);
+
+#endif

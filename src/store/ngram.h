@@ -1,0 +1,27 @@
+/* The hashed n-gram table's constants and row ids. model.md, "PLE: hashed n-gram embedding". */
+#ifndef STORE_NGRAM_H
+#define STORE_NGRAM_H
+
+#include <stdint.h>
+
+#include "store/config.h"
+
+struct ngram_module {
+    int layer;                               /* 0-based */
+    int n_heads;                             /* (ngram_size - 1) * heads_per_ngram */
+    int row_dim;                             /* ple_dim / n_heads */
+    uint64_t rows;                           /* padded; rows in this module's table */
+    uint64_t size[CONFIG_NGRAM_HEADS_MAX];   /* vocabulary of a head, a prime */
+    uint64_t offset[CONFIG_NGRAM_HEADS_MAX]; /* first row of a head inside the table */
+    uint64_t mult[CONFIG_NGRAM_SIZE_MAX];    /* odd multipliers */
+};
+
+/* Derives module m (index in ple_layer). E_LIMIT when the sizes overflow. */
+int ngram_derive(const struct config *c, int m, struct ngram_module *out, struct err *e);
+
+/* row[0..n_heads): rows of the module's table for the token at position pos of tokens[0..pos]; bigram
+ * heads first. Reads at most ngram_size - 1 tokens back. */
+void ngram_rows(const struct ngram_module *g, const struct config *c, const int32_t *tokens,
+                int pos, uint64_t *row);
+
+#endif

@@ -1,0 +1,21 @@
+/* A model folder's chat format: finds its template, supplies the variables that the tokenizer's
+ * configuration defines, renders conversations. */
+#ifndef TEXT_CHAT_H
+#define TEXT_CHAT_H
+
+#include <stdbool.h>
+
+#include "text/template.h"
+
+struct chat;
+
+/* dir holds chat_template.jinja; or tokenizer_config.json whose chat_template is a string or a list
+ * of {name, template} with one named "default". path may also be a template file itself. */
+int chat_open(const char *path, struct chat **out, struct err *e);
+void chat_close(struct chat *c);
+/* messages: array of {role, content, ...}; tools: array or NULL (absent); set: object of further
+ * variables (enable_thinking, reasoning_effort, ...) or NULL, last word over all others. */
+int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
+                const json_t *set, bool add_generation_prompt, struct buf *out, struct err *e);
+
+#endif

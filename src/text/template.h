@@ -1,0 +1,30 @@
+/* Chat templates: a Jinja interpreter for what chat templates use, with trim_blocks and lstrip_blocks
+ * on, as transformers renders them. docs/cli.md lists what is supported. */
+#ifndef TEXT_TEMPLATE_H
+#define TEXT_TEMPLATE_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct template;
+
+struct template_limits {
+    long steps;   /* statements and expressions evaluated; 0 means 1,000,000 */
+    int depth;    /* nesting of calls, macros and blocks; 0 means 64 */
+    size_t bytes; /* of output and of any string; 0 means 64 MiB */
+};
+
+/* `name` opens messages ("chat_template.jinja, line 3: ..."). The source is copied. */
+int template_compile(const char *source, size_t len, const char *name, struct template **out,
+                     struct err *e);
+void template_close(struct template *t);
+/* vars: an object, the template's variables. Appends to out; on failure out is as before.
+ * raise_exception in the template is E_FORMAT with the template's own words. Immutable: threads may
+ * render one template at the same time. */
+int template_render(const struct template *t, const json_t *vars, const struct template_limits *lim,
+                    struct buf *out, struct err *e);
+
+#endif

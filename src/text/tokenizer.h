@@ -1,0 +1,43 @@
+/* Byte-level BPE from a Hugging Face tokenizer.json: added tokens first, NFC, the pre-tokenizer's
+ * expression, merges by rank. Immutable after opening: any number of threads may use one. */
+#ifndef TEXT_TOKENIZER_H
+#define TEXT_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct tokenizer;
+
+struct tokens {
+    int32_t *ids; /* owned, mem_free */
+    size_t n, cap;
+};
+int tokens_push(struct tokens *t, int32_t id, struct err *e);
+void tokens_free(struct tokens *t);
+
+/* path: tokenizer.json itself, or a folder that holds it. */
+int tokenizer_open(const char *path, struct tokenizer **out, struct err *e);
+/* The same from memory; where opens the messages. */
+int tokenizer_parse(const char *json, size_t len, const char *where, struct tokenizer **out,
+                    struct err *e);
+void tokenizer_close(struct tokenizer *t);
+
+/* Appends the ids of text. Invalid UTF-8 is E_FORMAT with the byte offset. With `plain`, added tokens
+ * inside the text are not recognised and come out as ordinary text. */
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bool plain,
+                     struct tokens *out, struct err *e);
+/* Bytes of a token (not always whole UTF-8), borrowed; an id with no token gives len 0. */
+const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *len);
+/* Appends the text of ids; bytes that are no UTF-8 become U+FFFD. Skips special tokens if asked. */
+int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
+                     struct buf *out, struct err *e);
+
+int32_t tokenizer_id(const struct tokenizer *t, const char *token); /* exact content, or -1 */
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
+int32_t tokenizer_count(const struct tokenizer *t); /* highest id in use + 1 */
+
+#endif
