@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CHERENKOV_VERSION "0.1.0"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

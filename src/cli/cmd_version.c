@@ -1,7 +1,12 @@
 /* cherenkov version */
 #include <stdio.h>
 
+#include "cherenkov.h"
 #include "cli/flags.h"
+
+#ifndef CHERENKOV_REVISION /* the Makefile knows it */
+#define CHERENKOV_REVISION "unknown"
+#endif
 
 static int run(int argc, char **argv, struct err *e)
 {

@@ -7,6 +7,7 @@
 #include "cli/flags.h"
 
 static const struct command *const commands[] = {
+    &cmd_env,
     &cmd_version,
 };
 
