@@ -1,13 +1,105 @@
 #!/bin/sh
-# Installs the libraries that cherenkov needs and this machine lacks. Shows the list first.
+# Installs what cherenkov needs and this machine lacks, through apt, dnf, pacman or brew.
+#
+#   tools/deps.sh       the libraries that building and testing need
+#   tools/deps.sh ci    these, and the tools of `make tidy`, `make fuzz` and `make valgrind`
+#
+# When nothing is missing it says nothing, touches no network and takes some milliseconds. Otherwise it
+# shows the list and the command before running it. It asks sudo when it is not run as root.
 set -eu
-need="pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libedit-dev libcmocka-dev"
-missing=""
-for p in $need; do
-    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
-done
-[ -n "$missing" ] || exit 0
-echo "installing:$missing"
-sudo=""; [ "$(id -u)" = 0 ] || sudo=sudo
-$sudo apt-get update -qq
-DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing
+
+# What is looked for, and the package that brings it:  probe  apt  dnf  pacman  brew
+# A probe is pc:NAME (pkg-config knows it), cmd:NAME (a command) or fuzzer: (clang can link libFuzzer).
+libraries='
+cmd:pkg-config  pkg-config       pkgconf-pkg-config  pkgconf   pkg-config
+pc:jansson      libjansson-dev   jansson-devel       jansson   jansson
+pc:libpcre2-8   libpcre2-dev     pcre2-devel         pcre2     pcre2
+pc:libutf8proc  libutf8proc-dev  utf8proc-devel      libutf8proc utf8proc
+pc:libxxhash    libxxhash-dev    xxhash-devel        xxhash    xxhash
+pc:libedit      libedit-dev      libedit-devel       libedit   libedit
+pc:cmocka       libcmocka-dev    libcmocka-devel     cmocka    cmocka
+'
+tools='
+cmd:clang         clang            clang              clang     llvm
+fuzzer:           libclang-rt-dev  compiler-rt        compiler-rt llvm
+cmd:clang-format  clang-format     clang-tools-extra  clang     clang-format
+cmd:cppcheck      cppcheck         cppcheck           cppcheck  cppcheck
+cmd:valgrind      valgrind         valgrind           valgrind  valgrind
+'
+
+present() {
+    case $1 in
+    pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
+    cmd:*) command -v "${1#cmd:}" >/dev/null ;;
+    fuzzer:) fuzzer_links ;;
+    esac
+}
+
+fuzzer_links() {
+    o=$(mktemp) || return 1
+    echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return p && n < 0; }' |
+        clang -x c -fsanitize=fuzzer - -o "$o" 2>/dev/null
+    rc=$?
+    rm -f "$o"
+    return $rc
+}
+
+# The missing packages, in the words of the manager in column $1; one line.
+missing() {
+    list=$libraries
+    [ "$what" != ci ] || list=$list$tools
+    echo "$list" | while read -r probe names; do
+        [ -n "$probe" ] || continue
+        present "$probe" || echo "$names" | tr -s ' ' | cut -d ' ' -f "$1"
+    done | sort -u | tr '\n' ' '
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        echo "deps: this needs root and there is no sudo; as root run: $*" >&2
+        exit 1
+    fi
+}
+
+apt_install() {
+    # Fresh machines have no package lists; others need not fetch them again.
+    if ! apt-get install -s "$@" >/dev/null 2>&1; then
+        as_root apt-get update -qq
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
+
+what=${1:-libraries}
+case $what in libraries | ci) ;; *) echo "usage: tools/deps.sh [ci]" >&2; exit 2 ;; esac
+[ -n "$(missing 1)" ] || exit 0
+
+if command -v apt-get >/dev/null; then
+    column=1 install=apt_install shown="apt-get install"
+elif command -v dnf >/dev/null; then
+    column=2 install="as_root dnf install -y" shown="dnf install"
+elif command -v pacman >/dev/null; then
+    column=3 install="as_root pacman -S --needed --noconfirm" shown="pacman -S"
+elif command -v brew >/dev/null; then
+    column=4 install="brew install" shown="brew install"
+else
+    echo "deps: found none of apt-get, dnf, pacman and brew here; install by hand (Debian's names):" >&2
+    echo "    $(missing 1)" >&2
+    exit 1
+fi
+list=$(missing $column)
+echo "deps: missing here: $list"
+echo "deps: $shown $list"
+# shellcheck disable=SC2086 # one word per package
+$install $list || {
+    echo "deps: that failed; is the network there? Install by hand: $list" >&2
+    exit 1
+}
+list=$(missing $column)
+[ -z "$list" ] || {
+    echo "deps: installed, but still not found: $list" >&2
+    exit 1
+}
