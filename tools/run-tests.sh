@@ -1,26 +1,100 @@
 #!/bin/sh
-# Runs build/CONFIG/test_* (or test_$T alone) one after another from the project's root.
-# A test program exits 0 (passed), 77 (skipped, its last line says why) or anything else (failed).
-# The last line printed is "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
+# Runs the tests of one build from the project's root, a few at a time: every $B/test_STEM and
+# tests/test_STEM.sh, or those of $T alone.
+#
+#   B=build/release   the build          T=stem    one test          J=2    how many at once
+#   LIMIT=120         seconds a test may take: one that hangs has failed
+#   WRAP=1            run test programs under valgrind (scripts are left out)
+#
+# A test exits 0 (passed), 77 (skipped: its last line says why) or anything else (failed). Its output
+# is kept whole and shown when it fails; lines that begin with note:, seed: or worst: are always shown.
+# The last line printed is "N passed, N failed, N skipped"; the exit status is 1 if anything failed or
+# nothing ran.
 set -u
-: "${B:=build/release}"
-passed=0 failed=0 skipped=0
-export CHERENKOV_BIN="$B/cherenkov" CHERENKOV_BUILD="$B"
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
-for t in ${T:+"$B/test_$T"} $([ -n "${T:-}" ] || ls "$B"/test_* tests/test_*.sh 2>/dev/null); do
-    case "$t" in *.o|*.d) continue ;; esac
-    name=$(basename "$t" .sh)
-    [ -x "$t" ] || [ -f "tests/$name.sh" ] && [ ! -x "$t" ] && t="tests/$name.sh"
+: "${B:=build/release}" "${T:=}" "${WRAP:=}"
+export B WRAP CHERENKOV_BIN="$B/cherenkov" CHERENKOV_BUILD="$B"
+
+# Sanitizers and valgrind are slow, and so is a machine that does other things.
+case $B$WRAP in */asan | */tsan | */ubsan | */cov) : "${LIMIT:=400}" ;; *1) : "${LIMIT:=900}" ;; esac
+: "${LIMIT:=150}"
+export LIMIT
+
+valgrind_words="valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
+
+# One test: leaves its result in $DIR/NAME.STATUS and prints all of its lines at once.
+run_one() {
+    t=$1 name=$(basename "$1" .sh)
+    log=$DIR/$name.log
+    limit="timeout -k 10 $LIMIT"
+    command -v timeout >/dev/null || limit=""
+    wrap=""
+    [ -z "$WRAP" ] || wrap=$valgrind_words
     start=$(date +%s)
-    "$t" >"$log" 2>&1
+    # shellcheck disable=SC2086 # words
+    $limit $wrap "$t" >"$log" 2>&1 </dev/null
     rc=$?
-    took=$(( $(date +%s) - start ))
+    took=$(($(date +%s) - start))
+    cases=$(grep -c '^\[       OK \]' "$log")
+    [ "$cases" -gt 0 ] || cases=$(sed -n 's/^cases: \([0-9][0-9]*\)$/\1/p' "$log" | tail -n 1)
     case $rc in
-    0) passed=$((passed + 1)); echo "ok    $name (${took}s)"; grep -E '^(note|seed|worst):' "$log" | sed 's/^/      /' ;;
-    77) skipped=$((skipped + 1)); echo "skip  $name: $(tail -n 1 "$log")" ;;
-    *) failed=$((failed + 1)); echo "FAIL  $name (exit $rc)"; tail -n 60 "$log" | sed 's/^/      /' ;;
+    0)
+        echo "${cases:-1}" >"$DIR/$name.passed"
+        text="ok    $name (${cases:-1} cases, ${took}s)
+$(grep -E '^(note|seed|worst):' "$log" | sed 's/^/      /')"
+        ;;
+    77)
+        : >"$DIR/$name.skipped"
+        text="skip  $name: $(tail -n 1 "$log")"
+        ;;
+    *)
+        : >"$DIR/$name.failed"
+        why="exit $rc"
+        [ $rc -ne 124 ] && [ $rc -ne 137 ] || why="stopped after $LIMIT s"
+        text="FAIL  $name ($why)
+$(tail -n 80 "$log" | sed 's/^/      /')"
+        ;;
     esac
+    printf '%s\n' "$text" | sed '/^$/d' >"$log.shown"
+    cat "$log.shown" # one write for what fits in one: lines of two tests do not mix
+}
+
+list() {
+    for t in "$B"/test_* tests/test_*.sh; do
+        case $t in *.o | *.d | *'*'*) continue ;; esac
+        case $t in
+        tests/*) source=$t ;;
+        *) source=tests/$(basename "$t").c ;;
+        esac
+        [ -f "$source" ] || continue # left over from a test that was renamed
+        [ -z "$WRAP" ] || [ "$source" != "$t" ] || continue
+        [ -z "$T" ] || [ "$(basename "$t" .sh)" = "test_$T" ] || continue
+        echo "$t"
+    done
+}
+
+if [ "${1:-}" = --one ]; then
+    run_one "$2"
+    exit 0
+fi
+
+DIR=$(mktemp -d) || exit 1
+export DIR
+trap 'rm -rf "$DIR"' EXIT
+trap 'exit 130' INT TERM
+: "${J:=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}"
+start=$(date +%s)
+list | xargs -r -P "$J" -n 1 "$0" --one
+count() {
+    ls "$DIR" | grep -c "\.$1$"
+}
+passed=$(count passed) failed=$(count failed) skipped=$(count skipped)
+cases=$(cat "$DIR"/*.passed 2>/dev/null | awk '{ n += $1 } END { print n + 0 }')
+echo
+for t in "$DIR"/*.failed; do
+    [ ! -f "$t" ] || echo "failed: $(basename "$t" .failed)"
 done
+ran=$((passed + failed + skipped))
+[ $ran -gt 0 ] || echo "no test of $B is called '$T'"
+echo "$ran programs, $cases cases passed, $(($(date +%s) - start)) s"
 echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ] && [ $((passed + skipped)) -gt 0 ]
+[ "$failed" -eq 0 ] && [ $ran -gt 0 ]
