@@ -1,15 +1,22 @@
 # cherenkov: every target of the project. `make help` lists them.
 #
-# CONFIG=debug|release|asan|ubsan|tsan|fuzz|cov builds side by side in build/CONFIG.
-# Sources are found by folder: src/FOLDER/STEM.c goes into the library, except src/cli, which is
-# the program; tests/test_STEM.c is one test program each; fuzz/fuzz_STEM.c one fuzz target each.
+# CONFIG=debug|release|asan|ubsan|tsan|fuzz|cov builds side by side in build/CONFIG. asan is address,
+# undefined behaviour and leaks together; ubsan alone is for machines where asan is too heavy.
+#
+# Sources are found by folder, so a new file needs no line here:
+#   src/FOLDER/STEM.c      goes into the library, except src/cli, which is the program
+#   tests/test_STEM.c      one test program each, with every tests/aid_*.c
+#   tests/tool_STEM.c, bench/bench_STEM.c   one helper program each
+#   fuzz/fuzz_STEM.c       one fuzz target each (CONFIG=fuzz), and one replay of its seeds (any CONFIG)
+#
+# Objects are made again when the compiler or its flags change: $B/flags holds those of the last run.
 
 CONFIG ?= release
 CC     ?= cc
 PREFIX ?= /usr/local
 B      := build/$(CONFIG)
 
-VERSION  := 0.1.0
+VERSION  := $(shell sed -n 's/^\#define CHERENKOV_VERSION "\(.*\)"/\1/p' include/cherenkov.h)
 REVISION := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 
 LIBS_PC := jansson libpcre2-8 libutf8proc libxxhash libedit
@@ -20,28 +27,29 @@ CMOCKA  := $(shell pkg-config --libs cmocka 2>/dev/null || echo -lcmocka)
 # and no fast-math; kernels that want fused operations say so with intrinsics.
 CFLAGS_BASE := -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -I. -Wall -Wextra -Wshadow -Wstrict-prototypes \
                -Wmissing-prototypes -Wvla -Wpointer-arith -ffp-contract=off -fno-math-errno \
-               -fvisibility=hidden -fPIC -pthread $(shell pkg-config --cflags $(LIBS_PC) 2>/dev/null) \
-               -DCHERENKOV_VERSION='"$(VERSION)"' -DCHERENKOV_REVISION='"$(REVISION)"'
+               -fvisibility=hidden -fPIC -pthread $(shell pkg-config --cflags $(LIBS_PC) 2>/dev/null)
 ifeq ($(WERROR),1)
 CFLAGS_BASE += -Werror
 endif
 
+SANITIZE       := -fno-omit-frame-pointer -fno-sanitize-recover=all
 CFLAGS_release := -O3 -g
 CFLAGS_debug   := -O0 -g3
-CFLAGS_asan    := -O1 -g -fsanitize=address -fno-omit-frame-pointer
-CFLAGS_ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
-CFLAGS_tsan    := -O1 -g -fsanitize=thread
+CFLAGS_asan    := -O1 -g -fsanitize=address,undefined $(SANITIZE)
+CFLAGS_ubsan   := -O1 -g -fsanitize=undefined $(SANITIZE)
+CFLAGS_tsan    := -O1 -g -fsanitize=thread $(SANITIZE)
 CFLAGS_cov     := -O0 -g --coverage
-CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-ifeq ($(CONFIG),fuzz)
-CC := clang
-endif
+CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined $(SANITIZE)
 ifndef CFLAGS_$(CONFIG)
 $(error CONFIG=$(CONFIG) is not one of debug release asan ubsan tsan fuzz cov)
 endif
+ifeq ($(CONFIG),fuzz)
+override CC := $(if $(findstring clang,$(CC)),$(CC),$(filter ccache,$(CC)) clang)
+endif
+
 # `make V=1` prints whole commands.
 ifeq ($(V),1)
-say = 
+say =
 else
 say = @printf '%-5s %s\n' $(1) $@;
 endif
@@ -53,57 +61,159 @@ SRC_CLI  := $(sort $(wildcard src/cli/*.c))
 SRC_TEST := $(sort $(wildcard tests/test_*.c))
 SRC_AID  := $(sort $(wildcard tests/aid_*.c))
 SRC_FUZZ := $(sort $(wildcard fuzz/fuzz_*.c))
-SRC_TOOL := $(sort $(wildcard tests/tool_*.c bench/bench_*.c))
+SRC_TOOL := $(sort $(wildcard tests/tool_*.c))
+SRC_BENCH := $(sort $(wildcard bench/bench_*.c))
 OBJ_LIB  := $(SRC_LIB:%.c=$B/%.o)
 OBJ_CLI  := $(SRC_CLI:%.c=$B/%.o)
 OBJ_AID  := $(SRC_AID:%.c=$B/%.o)
 TESTS    := $(SRC_TEST:tests/%.c=$B/%)
 FUZZERS  := $(SRC_FUZZ:fuzz/%.c=$B/%)
-TOOLS    := $(patsubst %.c,$B/%,$(notdir $(SRC_TOOL)))
+REPLAYS  := $(SRC_FUZZ:fuzz/fuzz_%.c=$B/replay_%)
+TOOLS    := $(SRC_TOOL:tests/%.c=$B/%)
+BENCHES  := $(SRC_BENCH:bench/%.c=$B/%)
+LIB      := $B/internal.a
 
-.PHONY: all help
+.PHONY: all help FORCE
 all: $B/cherenkov $B/libcherenkov.a ## build the program and the library
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n",$$1,$$2}' $(MAKEFILE_LIST)
+	@echo "usage: make [CONFIG=debug|release|asan|ubsan|tsan|fuzz|cov] [WERROR=1] [V=1] TARGET"
+	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n",$$1,$$2}' Makefile
 
-$B/%.o: %.c Makefile
+# --- building ---
+
+# A file that changes only when what it holds does.
+keep = @mkdir -p $(@D); printf '%s\n' "$$$(1)" | cmp -s - $@ || printf '%s\n' "$$$(1)" >$@
+export BUILD_FLAGS := $(CC) $(CFLAGS_ALL) $(LDFLAGS) $(LIBS)
+export BUILD_REVISION := $(REVISION)
+$B/flags: FORCE
+	$(call keep,BUILD_FLAGS)
+$B/revision: FORCE
+	$(call keep,BUILD_REVISION)
+
+$B/%.o: %.c $B/flags
 	@mkdir -p $(@D)
-	$(call say,CC)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(call say,CC)$(CC) $(CFLAGS_ALL) $(CFLAGS_FILE) -MMD -MP -c $< -o $@
 
-# A change of revision rebuilds only the file that prints it.
-$B/src/cli/cmd_version.o: .git/HEAD
-.git/HEAD: ;
+$B/src/cli/cmd_version.o: $B/revision
+$B/src/cli/cmd_version.o: CFLAGS_FILE = -DCHERENKOV_REVISION='"$(REVISION)"'
 
-$B/libcherenkov.a: $(OBJ_LIB)
+# All of the library, for the program and the tests.
+$(LIB): $(OBJ_LIB)
 	@rm -f $@
 	$(call say,AR)ar rcs $@ $^
 
-$B/cherenkov: $(OBJ_CLI) $B/libcherenkov.a
-	$(call say,LD)$(CC) $(CFLAGS_ALL) $^ $(LDFLAGS) $(LIBS) -o $@
+# What is installed: one object whose only global names are those of include/cherenkov.h, so that it
+# cannot clash with the names of the program that links it.
+$B/libcherenkov.a: $(OBJ_LIB)
+	@rm -f $@
+	$(call say,AR)ld -r -o $B/cherenkov.o $^ && objcopy --localize-hidden $B/cherenkov.o && \
+	    ar rcs $@ $B/cherenkov.o
 
-$B/test_%: $B/tests/test_%.o $(OBJ_AID) $B/libcherenkov.a
-	$(call say,LD)$(CC) $(CFLAGS_ALL) $^ $(LDFLAGS) $(LIBS) $(CMOCKA) -o $@
+link = $(call say,LD)$(CC) $(CFLAGS_ALL) $(filter %.o %.a,$^) $(LDFLAGS) $(LIBS)
 
-$B/tool_%: $B/tests/tool_%.o $B/libcherenkov.a
-	$(call say,LD)$(CC) $(CFLAGS_ALL) $^ $(LDFLAGS) $(LIBS) -o $@
+$B/cherenkov: $(OBJ_CLI) $(LIB)
+	$(link) -o $@
 
-$B/bench_%: $B/bench/bench_%.o $B/libcherenkov.a
-	$(call say,LD)$(CC) $(CFLAGS_ALL) $^ $(LDFLAGS) $(LIBS) -o $@
+$B/test_%: $B/tests/test_%.o $(OBJ_AID) $(LIB)
+	$(link) $(CMOCKA) -o $@
 
-$B/fuzz_%: $B/fuzz/fuzz_%.o $B/libcherenkov.a
-	$(call say,LD)$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer $^ $(LDFLAGS) $(LIBS) -o $@
+$B/tool_%: $B/tests/tool_%.o $(LIB)
+	$(link) -o $@
 
-.PHONY: tests tools fuzzers test deps clean
-tests: $(TESTS) $(TOOLS) $B/cherenkov ## build the tests without running them
-tools: $(TOOLS)
+$B/bench_%: $B/bench/bench_%.o $(LIB)
+	$(link) -o $@
+
+$B/fuzz_%: $B/fuzz/fuzz_%.o $(LIB)
+	$(link) -fsanitize=fuzzer -o $@
+
+$B/replay_%: $B/fuzz/fuzz_%.o $B/fuzz/replay.o $(LIB)
+	$(link) -o $@
+
+.PHONY: tests fuzzers
+tests: $(TESTS) $(TOOLS) $(REPLAYS) all ## build the tests without running them
 fuzzers: $(FUZZERS)
 
-test: tests ## run every test (T=stem runs one)
+# --- using ---
+
+# All processors, unless the caller has said how many (-j).
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+jobs = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(CORES))
+again = +@$(MAKE) --no-print-directory $(jobs)
+
+.PHONY: deps deps-ci test test-now demo demo-now bench fuzz cov valgrind
+deps: ## install the libraries that are missing, through the system's package manager
+	@tools/deps.sh
+
+deps-ci: ## the same, with the tools of `make tidy`, `make fuzz` and `make valgrind`
+	@tools/deps.sh ci
+
+# The flags of libraries that deps has just installed are known only to a make that starts after it.
+test: deps ## run every test (T=stem runs one)
+	$(again) test-now
+
+test-now: tests
 	@B=$B T=$(T) tools/run-tests.sh
 
-deps: ## install what is missing, through the system's package manager
-	@tools/deps.sh
+demo: deps ## build, pack the demonstration model, and print a story
+	$(again) demo-now
+
+demo-now: all
+	@B=$B tools/demo.sh
+
+bench: $(BENCHES) all ## measure (T=stem runs one)
+	@B=$B T=$(T) tools/bench.sh
+
+FUZZ_SECONDS = $(or $(SECONDS),60)
+fuzz: ## run every fuzz target for SECONDS=60 (T=stem runs one); crashes become seeds
+	$(again) CONFIG=fuzz fuzzers
+	@B=build/fuzz T=$(T) tools/fuzz.sh $(FUZZ_SECONDS)
+
+cov: ## run every test and print how much of each folder they reach
+	$(again) CONFIG=cov tests
+	@find build/cov -name '*.gcda' -delete
+	@B=build/cov T=$(T) tools/run-tests.sh
+	@B=build/cov tools/coverage.sh
+
+valgrind: tests ## run the tests under valgrind (T=stem runs one)
+	@B=$B T="$(T)" WRAP=1 tools/run-tests.sh
+
+# --- checking ---
+
+.PHONY: tidy format one-line count docs
+tidy: $B/cherenkov ## check form, layers, lengths, words and documents
+	@CC="$(CC)" B=$B tools/tidy.sh
+
+format: ## rewrite all C files with clang-format
+	@tools/format.sh -i
+
+one-line: ## compile the whole program with one compiler call
+	@mkdir -p build
+	$(CC) -std=c11 -D_GNU_SOURCE -Isrc -Iinclude src/*/*.c $(LIBS) -o build/one-line
+	@build/one-line version
+
+docs: $B/cherenkov ## make docs/env.md again
+	@$B/cherenkov env --markdown >docs/env.md
+
+count: ## lines of code by folder
+	@tools/count.sh
+
+# --- installing ---
+
+.PHONY: install uninstall clean
+D = $(DESTDIR)$(PREFIX)
+install: all ## install below PREFIX (DESTDIR is put in front)
+	install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include $(D)/share/man/man1
+	install -m 755 $B/cherenkov $(D)/bin/cherenkov
+	install -m 644 $B/libcherenkov.a $(D)/lib/libcherenkov.a
+	install -m 644 include/cherenkov.h $(D)/include/cherenkov.h
+	install -m 644 docs/cherenkov.1 $(D)/share/man/man1/cherenkov.1
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(LIBS_PC)|' \
+	    tools/cherenkov.pc.in >$(D)/lib/pkgconfig/cherenkov.pc
+
+uninstall: ## remove what install put there
+	rm -f $(D)/bin/cherenkov $(D)/lib/libcherenkov.a $(D)/include/cherenkov.h \
+	    $(D)/share/man/man1/cherenkov.1 $(D)/lib/pkgconfig/cherenkov.pc
 
 clean: ## remove everything that was built
 	rm -rf build
