@@ -1,0 +1,213 @@
+/* Choosing a token from logits: see sample.h, and docs/numerics.md for order and ties.
+ *
+ * Candidates live in a heap with the best one (largest logit, then lowest id) on top. The filters keep
+ * a prefix of the descending order, so only that prefix is ever taken off the heap: with the usual
+ * settings some twenty of a quarter million. */
+#include "runner/sample.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+struct candidate {
+    double logit;
+    int32_t id;
+};
+
+struct sampler {
+    struct sample_options o;
+    int vocab, n_used;
+    struct candidate *heap; /* [n_used] candidates; taken ones gather behind the first n_heap */
+    int n_heap;
+    double top;     /* the largest penalised logit */
+    int32_t *count; /* [vocab] occurrences in prompt and answer */
+};
+
+static int penalise(struct sampler *s, const float *logits, uint64_t position, struct err *e);
+static int32_t best(const struct sampler *s);
+static int32_t draw(struct sampler *s, double u);
+
+int sample_options_check(const struct sample_options *o, struct err *e)
+{
+    const struct {
+        const char *name;
+        double value, lo, hi;
+    } real[] = {
+        {"temperature", o->temperature, 0, 100},
+        {"top-p", o->top_p, 0, 1},
+        {"min-p", o->min_p, 0, 1},
+        {"presence penalty", o->presence, -100, 100},
+        {"frequency penalty", o->frequency, -100, 100},
+        {"repetition penalty", o->repetition, 0.01, 100},
+    };
+    for (size_t i = 0; i < sizeof real / sizeof real[0]; i++)
+        if (!(real[i].value >= real[i].lo && real[i].value <= real[i].hi))
+            return ERR(e, E_ARG, "%s is %g, want a number from %g to %g", real[i].name,
+                       real[i].value, real[i].lo, real[i].hi);
+    if (o->top_k < 0)
+        return ERR(e, E_ARG, "top-k is %d, want 0 (all) or more", o->top_k);
+    return 0;
+}
+
+int sampler_open(int vocab, int n_tokens_used, const struct sample_options *o, struct sampler **out,
+                 struct err *e)
+{
+    if (sample_options_check(o, e))
+        return -e->code;
+    if (n_tokens_used < 1 || n_tokens_used > vocab)
+        return ERR(e, E_ARG, "%d tokens to choose from, want 1 to the model's %d", n_tokens_used,
+                   vocab);
+    struct sampler *s = mem_zalloc(1, sizeof *s);
+    if (s) {
+        *s = (struct sampler){.o = *o, .vocab = vocab, .n_used = n_tokens_used};
+        s->heap = mem_array((size_t)n_tokens_used, sizeof *s->heap);
+        s->count = mem_zalloc((size_t)vocab, sizeof *s->count);
+    }
+    if (!s || !s->heap || !s->count) {
+        sampler_close(s);
+        return ERR(e, E_NOMEM, "no memory for choosing among %d tokens", n_tokens_used);
+    }
+    *out = s;
+    return 0;
+}
+
+void sampler_close(struct sampler *s)
+{
+    if (!s)
+        return;
+    mem_free(s->heap);
+    mem_free(s->count);
+    mem_free(s);
+}
+
+void sampler_accept(struct sampler *s, int32_t id)
+{
+    if (id >= 0 && id < s->vocab && s->count[id] < INT32_MAX)
+        s->count[id]++;
+}
+
+int sampler_choose(struct sampler *s, const float *logits, uint64_t position, int32_t *id,
+                   struct err *e)
+{
+    if (penalise(s, logits, position, e))
+        return -e->code;
+    *id = s->o.temperature > 0 ? draw(s, rng_unit_at(s->o.seed, position)) : best(s);
+    return 0;
+}
+
+/* Fills the heap's array, in order of ids, with the penalised logits; finds the top. */
+static int penalise(struct sampler *s, const float *logits, uint64_t position, struct err *e)
+{
+    const struct sample_options *o = &s->o;
+    for (int i = 0; i < s->n_used; i++) {
+        double l = logits[i];
+        if (!isfinite(l))
+            return ERR(e, E_NONFINITE,
+                       "the logit of token %d at position %llu is %g: the model's "
+                       "computation failed there; check the store with `cherenkov verify`",
+                       i, (unsigned long long)position, l);
+        if (s->count[i]) {
+            l = l > 0 ? l / o->repetition : l * o->repetition;
+            l -= o->frequency * s->count[i] + o->presence;
+        }
+        s->heap[i] = (struct candidate){l, i};
+    }
+    s->top = s->heap[best(s)].logit;
+    return 0;
+}
+
+static bool better(struct candidate a, struct candidate b)
+{
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+/* While the array is in order of ids. */
+static int32_t best(const struct sampler *s)
+{
+    struct candidate top = s->heap[0];
+    for (int i = 1; i < s->n_used; i++)
+        if (better(s->heap[i], top))
+            top = s->heap[i];
+    return top.id;
+}
+
+static void sift_down(struct candidate *h, int n, int i)
+{
+    struct candidate x = h[i];
+    for (int child = 2 * i + 1; child < n; child = 2 * i + 1) {
+        if (child + 1 < n && better(h[child + 1], h[child]))
+            child++;
+        if (!better(h[child], x))
+            break;
+        h[i] = h[child];
+        i = child;
+    }
+    h[i] = x;
+}
+
+static void heapify(struct sampler *s)
+{
+    s->n_heap = s->n_used;
+    for (int i = s->n_used / 2 - 1; i >= 0; i--)
+        sift_down(s->heap, s->n_used, i);
+}
+
+/* The candidate of a rank, 0 the best. Taken ones are kept behind the heap, best last. */
+static struct candidate ranked(struct sampler *s, int rank)
+{
+    while (s->n_used - s->n_heap <= rank) {
+        struct candidate top = s->heap[0];
+        s->heap[0] = s->heap[--s->n_heap];
+        sift_down(s->heap, s->n_heap, 0);
+        s->heap[s->n_heap] = top;
+    }
+    return s->heap[s->n_used - 1 - rank];
+}
+
+/* How likely a candidate is beside the best one, whose logit is s->top. */
+static double weight(const struct sampler *s, struct candidate c)
+{
+    return exp((c.logit - s->top) / s->o.temperature);
+}
+
+/* How many of the best n top-p and min-p leave over, at least one; *mass is that of the n before and
+ * of those left after. */
+static int cut(struct sampler *s, int n, double *mass)
+{
+    const double enough = s->o.top_p * *mass;
+    int kept = 0;
+    for (*mass = 0; kept < n; kept++) {
+        double w = weight(s, ranked(s, kept));
+        if (kept && (*mass >= enough || w < s->o.min_p))
+            break;
+        *mass += w;
+    }
+    return kept;
+}
+
+/* u in [0, 1) falls on one of the candidates kept. Masses are summed in descending order; that of all
+ * tokens, which are not sorted for it, in order of ids. */
+static int32_t draw(struct sampler *s, double u)
+{
+    const struct sample_options *o = &s->o;
+    int n = o->top_k && o->top_k < s->n_used ? o->top_k : s->n_used;
+    double mass = 0, at = 0;
+    for (int i = 0; n == s->n_used && i < n; i++)
+        mass += weight(s, s->heap[i]);
+    heapify(s);
+    for (int i = 0; n < s->n_used && i < n; i++)
+        mass += weight(s, ranked(s, i));
+    if (o->top_p < 1 || o->min_p > 0)
+        n = cut(s, n, &mass);
+    struct candidate chosen = ranked(s, 0);
+    for (int i = 0; i < n && at <= u * mass; i++) {
+        double w = weight(s, ranked(s, i));
+        if (w == 0) /* rounding in mass must not end on a token that cannot be drawn */
+            break;
+        chosen = ranked(s, i);
+        at += w;
+    }
+    return chosen.id;
+}
