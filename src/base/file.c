@@ -49,7 +49,8 @@ static int open_with(const char *path, int flags, struct file *f, struct err *e)
         close(fd);
         return ERR(e, E_NOMEM, "out of memory opening %s", path);
     }
-    *f = (struct file){fd, copy, (uint64_t)st.st_size};
+    int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    *f = (struct file){fd, copy, (uint64_t)st.st_size, mtime_ns};
     return 0;
 }
 
@@ -112,6 +113,14 @@ int file_write_at(const struct file *f, uint64_t off, const void *from, size_t n
                            (unsigned long long)off);
         done += (size_t)w;
     }
+    return 0;
+}
+
+int file_set_size(const struct file *f, uint64_t size, struct err *e)
+{
+    if (ftruncate(f->fd, (off_t)size))
+        return err_sys(e, "%s: setting its size to %llu bytes failed", f->path,
+                       (unsigned long long)size);
     return 0;
 }
 
@@ -210,6 +219,12 @@ bool file_is_dir(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+uint64_t file_disk_bytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
 int file_make_dir(const char *path, struct err *e)

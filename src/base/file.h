@@ -13,9 +13,10 @@
 #include "base/err.h"
 
 struct file {
-    int fd;        /* -1 when closed */
-    char *path;    /* owned, for messages */
-    uint64_t size; /* at open; not kept up by writes */
+    int fd;           /* -1 when closed */
+    char *path;       /* owned, for messages */
+    uint64_t size;    /* at open; not kept up by writes */
+    int64_t mtime_ns; /* last change of the contents, at open */
 };
 
 #define FILE_CLOSED ((struct file){.fd = -1})
@@ -26,6 +27,8 @@ int file_reopen(const char *path, struct file *f,
                 struct err *e); /* existing or new, read and write */
 int file_read_at(const struct file *f, uint64_t off, void *to, size_t n, struct err *e);
 int file_write_at(const struct file *f, uint64_t off, const void *from, size_t n, struct err *e);
+/* Cuts the file or extends it with zeros that take no room yet. */
+int file_set_size(const struct file *f, uint64_t size, struct err *e);
 int file_sync(const struct file *f, struct err *e);
 /* Closing a written file can report what the system kept back; closing twice is fine. */
 int file_close(struct file *f, struct err *e);
@@ -39,6 +42,7 @@ int file_replace(const char *path, const void *data, size_t n, struct err *e);
 
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+uint64_t file_disk_bytes(const char *path); /* room it takes on disk; 0 when it is not there */
 int file_make_dir(const char *path, struct err *e); /* one level; an existing directory is fine */
 int file_remove(const char *path, struct err *e);   /* a missing file is fine */
 int file_sync_dir(const char *path, struct err *e);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,11 @@ uint64_t os_rss_peak_bytes(void)
     return getrusage(RUSAGE_SELF, &u) ? 0 : (uint64_t)u.ru_maxrss * 1024; /* macOS: bytes */
 }
 
+void os_ignore_size_signal(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 int os_disk_free(const char *path, uint64_t *bytes, struct err *e)
 {
     struct statvfs s;
@@ -114,6 +120,11 @@ int os_terminal_width(int fd)
 void os_drop_cache(int fd, uint64_t off, uint64_t n)
 {
     (void)posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_DONTNEED);
+}
+
+void os_will_need(int fd, uint64_t off, uint64_t n)
+{
+    (void)posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
 void os_start_writeback(int fd, uint64_t off, uint64_t n)

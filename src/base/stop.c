@@ -1,0 +1,38 @@
+/* A wish to stop: see stop.h. */
+#include "base/stop.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+static atomic_bool asked_now; /* lock-free, so that a signal handler may write it */
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_store(&asked_now, true);
+}
+
+void stop_catch(void)
+{
+    /* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should end. */
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+bool stop_asked(void)
+{
+    return atomic_load_explicit(&asked_now, memory_order_relaxed);
+}
+
+void stop_set(bool asked)
+{
+    atomic_store(&asked_now, asked);
+}
+
+int stop_check(struct err *e)
+{
+    return stop_asked() ? ERR(e, E_INTERRUPTED, "stopped by request") : 0;
+}
