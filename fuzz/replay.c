@@ -1,7 +1,7 @@
-/* Feeds files, or every file of folders, to a fuzz target once each, without a fuzzing engine: linked
- * with fuzz_STEM.c it becomes replay_STEM, so that `make test` runs the seeds (and the crashes kept
- * among them) in every build and with every compiler. Exits 1 if a file cannot be read or none was
- * given; a crash is a crash. */
+/* Feeds files, or every file of folders, to a fuzz target once each, without a fuzzing engine:
+ * linked with fuzz_STEM.c it becomes replay_STEM, so that `make test` runs the seeds (and the
+ * crashes kept among them) in every build and with every compiler. Exits 1 if a file cannot be
+ * read or none was given; a crash is a crash. */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>

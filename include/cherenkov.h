@@ -1,8 +1,8 @@
 /* cherenkov: runs Qwen4-exp models from a packed store. The only public header; link with
  * -lcherenkov. docs/architecture.md has the parts behind it, tests/example.c a whole program.
  *
- * Functions return 0, or a negative code; cherenkov_error tells why, in one line, per object (or for
- * a failed open). An object must not be used by two threads at once; different models may be. */
+ * Functions return 0, or a negative code; cherenkov_error tells why, in one line, per object (or
+ * for a failed open). An object must not be used by two threads at once; two models may. */
 #ifndef CHERENKOV_H
 #define CHERENKOV_H
 
@@ -32,8 +32,8 @@ typedef struct {
 
 typedef struct {
     size_t size; /* sizeof of this struct */
-    double
-        temperature; /* below 0: this and the three below as generation_config.json says; 0: greedy */
+    /* below 0: this and the three below as generation_config.json says; 0: greedy */
+    double temperature;
     int top_k;
     double top_p, min_p;
     uint64_t seed;
@@ -58,8 +58,8 @@ CHERENKOV_API void cherenkov_sequence_close(cherenkov_sequence *s);
 CHERENKOV_API int cherenkov_feed(cherenkov_sequence *s, const char *text);
 CHERENKOV_API int cherenkov_feed_chat(cherenkov_sequence *s, const char *role, const char *content);
 
-/* The next token's text: whole UTF-8, possibly "", borrowed until the next call; NULL when the answer
- * is complete (stop token, or the context is full). */
+/* The next token's text: whole UTF-8, possibly "", borrowed until the next call; NULL when the
+ * answer is complete (stop token, or the context is full). */
 CHERENKOV_API int cherenkov_next(cherenkov_sequence *s, const char **text);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* What every test program needs: cmocka, temporary folders, the project's test data, and running the
- * built program as a user would. Tests run from the project's root. */
+/* What every test program needs: cmocka, temporary folders, the project's test data, and running
+ * the built program as a user would. Tests run from the project's root. */
 #ifndef TESTS_AID_TEST_H
 #define TESTS_AID_TEST_H
 
@@ -25,7 +25,8 @@
             fail_msg("%s: %s", #call, (e).msg);                                                    \
     } while (0)
 
-/* A new empty directory below $TMPDIR, removed with all in it by aid_rmdir; to free with mem_free. */
+/* A new empty directory below $TMPDIR, removed with all in it by aid_rmdir; to free with
+ * mem_free. */
 char *aid_tmpdir(void);
 void aid_rmdir(char *dir); /* also frees dir */
 /* Writes a file, failing the test if it cannot. */

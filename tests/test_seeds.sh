@@ -1,5 +1,6 @@
 #!/bin/sh
-# Every fuzz target survives its seeds, and the crashes that fuzzing has left among them, in this build.
+# Every fuzz target survives its seeds, and the crashes that fuzzing has left among them, in this
+# build.
 set -u
 : "${CHERENKOV_BUILD:=build/release}"
 targets=0 inputs=0

@@ -20,7 +20,7 @@ void buf_add(struct buf *b, const void *p, size_t n);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Room for n more bytes at the returned place (data + len), or NULL: write there, then add to len. */
+/* Room for n more bytes at the returned place (data + len), or NULL: write there, add to len. */
 char *buf_reserve(struct buf *b, size_t n);
 void buf_clear(struct buf *b); /* len 0, failed off, memory kept */
 void buf_free(struct buf *b);

@@ -1,5 +1,5 @@
-/* Environment switches: the only getenv of the program. Each has a sentence, and docs/env.md is made
- * from them (`cherenkov env`). Switches diagnose; none changes what the program means. */
+/* Environment switches: the only getenv of the program. Each has a sentence, and docs/env.md is
+ * made from them (`cherenkov env`). Switches diagnose; none changes what the program means. */
 #ifndef BASE_ENV_H
 #define BASE_ENV_H
 

@@ -19,8 +19,9 @@ int json_parse(const char *text, size_t len, const char *where, json_t **out, st
 /* The same from a file of at most max bytes. */
 int json_read_file(const char *path, uint64_t max, json_t **out, struct err *e);
 
-/* Fields of an object. `where` names the object ("config.json: text_config"). A field that is absent
- * leaves *out at the value it has, and is an error only if `need`; null counts as absent. */
+/* Fields of an object. `where` names the object ("config.json: text_config"). A field that is
+ * absent leaves *out at the value it has, and is an error only if `need`; null counts as
+ * absent. */
 int json_field_int(const json_t *obj, const char *where, const char *key, bool need, int64_t lo,
                    int64_t hi, int64_t *out, struct err *e);
 int json_field_real(const json_t *obj, const char *where, const char *key, bool need, double lo,

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decodes the character at s (n > 0 bytes are there). Returns its length 1..4 and sets *cp; for bytes
- * that are no character returns 0 and leaves *cp. */
+/* Decodes the character at s (n > 0 bytes are there). Returns its length 1..4 and sets *cp; for
+ * bytes that are no character returns 0 and leaves *cp. */
 int utf8_decode(const char *s, size_t n, uint32_t *cp);
 /* Writes cp (a valid scalar value) to out, returns its length 1..4. */
 int utf8_encode(uint32_t cp, char out[4]);
@@ -15,8 +15,8 @@ size_t utf8_valid_prefix(const char *s, size_t n);
 /* How many bytes at the end of s[0..n) are the start of a character that more bytes could complete:
  * 0..3. */
 size_t utf8_incomplete_tail(const char *s, size_t n);
-/* Length 1..3 of the maximal subpart at s (Unicode 15, 3.9): what one U+FFFD replaces when s does not
- * start with a character. n > 0. */
+/* Length 1..3 of the maximal subpart at s (Unicode 15, 3.9): what one U+FFFD replaces when s does
+ * not start with a character. n > 0. */
 size_t utf8_bad_length(const char *s, size_t n);
 
 #endif

@@ -4,8 +4,9 @@
  *   N bytes   JSON object: name -> {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__"
  *   rest      the data; offsets count from here
  *
- * Refused: a header over 100 MiB or past the end of the file, duplicate names, unknown dtypes, spans
- * whose size is not shape times dtype, that overlap, leave holes or end outside the file. */
+ * Refused: a header over 100 MiB or past the end of the file, duplicate names, unknown dtypes,
+ * spans whose size is not shape times dtype, that overlap, leave holes or end outside the
+ * file. */
 #ifndef CHECKPOINT_SAFETENSORS_H
 #define CHECKPOINT_SAFETENSORS_H
 

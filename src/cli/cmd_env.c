@@ -1,4 +1,4 @@
-/* cherenkov env: the environment switches, from the table of base/env.c; with --markdown, docs/env.md. */
+/* cherenkov env: the environment switches of base/env.c; with --markdown, docs/env.md. */
 #include <stdio.h>
 
 #include "base/env.h"

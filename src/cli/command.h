@@ -8,8 +8,8 @@ struct command {
     const char *name;
     const char *args;    /* "STORE [PROMPT | -]", for the usage line */
     const char *summary; /* one line for the list of commands */
-    /* argv[0] is the command's name. 0, or a negative code with its message in e: main prints it and
-     * turns it into the exit status (err_exit_status). */
+    /* argv[0] is the command's name. 0, or a negative code with its message in e: main prints it
+     * and turns it into the exit status (err_exit_status). */
     int (*run)(int argc, char **argv, struct err *e);
 };
 

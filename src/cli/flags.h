@@ -1,6 +1,6 @@
-/* Command-line flags, table-driven: --name VALUE, --name=VALUE, --switch; "--" ends the flags, "-" is
- * an argument. An unknown flag is E_ARG with the nearest known one suggested; -h and --help print the
- * command's usage from the same table. */
+/* Command-line flags, table-driven: --name VALUE, --name=VALUE, --switch; "--" ends the flags,
+ * "-" is an argument. An unknown flag is E_ARG with the nearest known one suggested; -h and
+ * --help print the command's usage from the same table. */
 #ifndef CLI_FLAGS_H
 #define CLI_FLAGS_H
 

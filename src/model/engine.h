@@ -1,9 +1,9 @@
 /* The one interface between who wants tokens (runner) and who computes (reference, later cpu, gpu).
  *
- * A sequence is the state of one token stream. Tokens are fed in steps of rows; a row is (sequence,
- * token), its position is the sequence's length plus the rows of that sequence before it in the step.
- * After a step the rows are pending until engine_commit keeps the first n of each sequence and takes
- * the rest back. Logits of a row are the prediction after that row's token.
+ * A sequence is the state of one token stream. Tokens are fed in steps of rows; a row is
+ * (sequence, token), its position is the sequence's length plus the rows of that sequence before
+ * it in the step. After a step the rows are pending until engine_commit keeps the first n of each
+ * sequence and takes the rest back. Logits of a row are the prediction after that row's token.
  *
  *      len --step(R rows of the sequence)--> len, R pending --commit(n <= R)--> len + n
  *
@@ -29,8 +29,9 @@ struct row {
     int32_t token;
 };
 
-/* What an observer may see. Sizes: residual [S*h], ple [S*h], hidden [h], logits [vocab]; routes [K]
- * expert ids, weights [K]; selected: visible token positions, ascending; ngram [heads] row ids. */
+/* What an observer may see. Sizes: residual [S*h], ple [S*h], hidden [h], logits [vocab]; routes
+ * [K] expert ids, weights [K]; selected: visible token positions, ascending; ngram [heads] row
+ * ids. */
 enum seen {
     SEEN_EMBED,    /* wide residual before layer 0 */
     SEEN_PLE,      /* what PLE adds in front of layer il */
@@ -76,16 +77,17 @@ struct engine_ops {
     void (*sequence_reset)(struct sequence *s);       /* back to length 0 */
     int (*sequence_length)(const struct sequence *s); /* committed tokens */
     /* R rows, 1..ENGINE_ROWS_MAX, rows of one sequence consecutive and without pending rows from
-     * before. logits [R][vocab] (row r filled only if want is NULL or want[r]). Tokens must be below
-     * vocab. E_LIMIT: over ctx. E_NONFINITE: logits are not finite; then and after any other failure
-     * nothing is pending and the sequences are as before. */
+     * before. logits [R][vocab] (row r filled only if want is NULL or want[r]). Tokens must be
+     * below vocab. E_LIMIT: over ctx. E_NONFINITE: logits are not finite; then and after any
+     * other failure nothing is pending and the sequences are as before. */
     int (*step)(struct engine *g, const struct row *rows, int R, const bool *want, float *logits,
                 struct err *e);
     /* Keeps the first n pending rows of the sequence. */
     int (*commit)(struct engine *g, struct sequence *s, int n, struct err *e);
     /* Draft logits for the tokens after `next`, where `next` follows the committed tokens: logits
      * [depth][vocab]; draft d+1 is chained on the argmax of draft d, written to tokens[depth].
-     * Leaves the trunk's state as it is. E_UNSUPPORTED without a draft head or without o->drafts. */
+     * Leaves the trunk's state as it is. E_UNSUPPORTED without a draft head or without
+     * o->drafts. */
     int (*draft)(struct engine *g, struct sequence *s, int32_t next, int depth, int32_t *tokens,
                  float *logits, struct err *e);
     /* The state as bytes, appended; restore needs a sequence of the same engine and store and a

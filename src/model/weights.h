@@ -1,7 +1,8 @@
-/* The model's weights as an engine wants them: every tensor found, its shape checked, under the word
- * that model.md uses. Owns no tensor data; all pointers are borrowed from the source.
+/* The model's weights as an engine wants them: every tensor found, its shape checked, under the
+ * word that model.md uses. Owns no tensor data; all pointers are borrowed from the source.
  *
- * A source is anything that finds tensors by canonical name: a store, or (in tests) a checkpoint. */
+ * A source is anything that finds tensors by canonical name: a store, or (in tests) a
+ * checkpoint. */
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
 
@@ -21,7 +22,8 @@ struct matrix {
     int group;
 };
 
-/* n values; convolution kernels are flattened [channels][taps]. bf16 or f32 in the file, f32 here. */
+/* n values; convolution kernels are flattened [channels][taps]. bf16 or f32 in the file, f32
+ * here. */
 struct vector {
     const float *x; /* owned by struct weights */
     int n;
@@ -100,9 +102,9 @@ struct weights {
     void *arena;            /* the f32 vectors; private */
 };
 
-/* Finds every tensor that the config asks for; a missing one or a wrong shape is an error that names
- * it. Vectors are widened to f32 and folded to plain gamma. Non-finite vectors, scales and biases of
- * the dense part are refused. */
+/* Finds every tensor that the config asks for; a missing one or a wrong shape is an error that
+ * names it. Vectors are widened to f32 and folded to plain gamma. Non-finite vectors, scales and
+ * biases of the dense part are refused. */
 int weights_init(const struct config *c, const struct weight_source *src, struct weights *out,
                  struct err *e);
 void weights_free(struct weights *w);

@@ -1,5 +1,5 @@
-/* Q3 and Q2: routed experts below 4 bits, derived from Q4 codes; scales and biases stay those of the
- * Q4 record. Layout in docs/format.md ("low-bit stores"); formats/packed-store.md section 6.
+/* Q3 and Q2: routed experts below 4 bits, derived from Q4 codes; scales and biases stay those of
+ * the Q4 record. Layout in docs/format.md ("low-bit stores"); formats/packed-store.md section 6.
  *
  *            code from q4   value                        bytes per 32 codes
  *   3-bit    q4 >> 1        (2q + 0.5) * scale + bias    12

@@ -28,8 +28,9 @@ struct generate_result {
     struct tokens ids;    /* generated, stop id included; owned: tokens_free */
 };
 
-/* Generates behind `seq`, whose committed tokens must be the first n_cached of prompt. The prompt must
- * be non-empty and fit (E_LIMIT says both numbers). On return seq holds prompt and answer. */
+/* Generates behind `seq`, whose committed tokens must be the first n_cached of prompt. The prompt
+ * must be non-empty and fit (E_LIMIT says both numbers). On return seq holds prompt and
+ * answer. */
 int generate(struct model *m, struct sequence *seq, const struct tokens *prompt, int n_cached,
              const struct generate_options *o, struct generate_result *out, struct err *e);
 

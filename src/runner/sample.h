@@ -1,7 +1,8 @@
 /* Choosing a token from logits. docs/numerics.md, "Sampling", has the order and the ties.
  *
- * Order: repetition, frequency and presence penalties on logits; temperature; top-k; top-p; min-p;
- * draw. All in f64; ties go to the lower id; the random number is a function of (seed, position). */
+ * Order: repetition, frequency and presence penalties on logits; temperature; top-k; top-p;
+ * min-p; draw. All in f64; ties go to the lower id; the random number is a function of (seed,
+ * position). */
 #ifndef RUNNER_SAMPLE_H
 #define RUNNER_SAMPLE_H
 

@@ -1,5 +1,6 @@
-/* config.json, validated. Letters and defaults as in docs/architecture.md; every field's range is in
- * config.c. A config that loads is one that every engine may rely on without checking again. */
+/* config.json, validated. Letters and defaults as in docs/architecture.md; every field's range is
+ * in config.c. A config that loads is one that every engine may rely on without checking
+ * again. */
 #ifndef STORE_CONFIG_H
 #define STORE_CONFIG_H
 

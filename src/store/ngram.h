@@ -19,8 +19,8 @@ struct ngram_module {
 /* Derives module m (index in ple_layer). E_LIMIT when the sizes overflow. */
 int ngram_derive(const struct config *c, int m, struct ngram_module *out, struct err *e);
 
-/* row[0..n_heads): rows of the module's table for the token at position pos of tokens[0..pos]; bigram
- * heads first. Reads at most ngram_size - 1 tokens back. */
+/* row[0..n_heads): rows of the module's table for the token at position pos of tokens[0..pos];
+ * bigram heads first. Reads at most ngram_size - 1 tokens back. */
 void ngram_rows(const struct ngram_module *g, const struct config *c, const int32_t *tokens,
                 int pos, uint64_t *row);
 

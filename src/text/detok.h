@@ -1,5 +1,5 @@
-/* Ids to text as they come: whole UTF-8 characters only, the tail of an unfinished one is held back.
- * What is released in pieces equals tokenizer_decode of the whole. */
+/* Ids to text as they come: whole UTF-8 characters only, the tail of an unfinished one is held
+ * back. What is released in pieces equals tokenizer_decode of the whole. */
 #ifndef TEXT_DETOK_H
 #define TEXT_DETOK_H
 

@@ -26,8 +26,8 @@ int tokenizer_parse(const char *json, size_t len, const char *where, struct toke
                     struct err *e);
 void tokenizer_close(struct tokenizer *t);
 
-/* Appends the ids of text. Invalid UTF-8 is E_FORMAT with the byte offset. With `plain`, added tokens
- * inside the text are not recognised and come out as ordinary text. */
+/* Appends the ids of text. Invalid UTF-8 is E_FORMAT with the byte offset. With `plain`, added
+ * tokens inside the text are not recognised and come out as ordinary text. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bool plain,
                      struct tokens *out, struct err *e);
 /* Bytes of a token (not always whole UTF-8), borrowed; an id with no token gives len 0. */
