@@ -1,15 +1,17 @@
 # cherenkov: every target of the project. `make help` lists them.
 #
-# CONFIG=debug|release|asan|ubsan|tsan|fuzz|cov builds side by side in build/CONFIG. asan is address,
-# undefined behaviour and leaks together; ubsan alone is for machines where asan is too heavy.
+# CONFIG=debug|release|asan|ubsan|tsan|fuzz|cov builds side by side in build/CONFIG. asan is
+# address, undefined behaviour and leaks together; ubsan alone is for machines where asan is too
+# heavy.
 #
 # Sources are found by folder, so a new file needs no line here:
 #   src/FOLDER/STEM.c      goes into the library, except src/cli, which is the program
 #   tests/test_STEM.c      one test program each, with every tests/aid_*.c
 #   tests/tool_STEM.c, bench/bench_STEM.c   one helper program each
-#   fuzz/fuzz_STEM.c       one fuzz target each (CONFIG=fuzz), and one replay of its seeds (any CONFIG)
+#   fuzz/fuzz_STEM.c       a fuzz target each (CONFIG=fuzz), and a replay of its seeds (any CONFIG)
 #
-# Objects are made again when the compiler or its flags change: $B/flags holds those of the last run.
+# Objects are made again when the compiler or its flags change: $B/flags holds those of the last
+# run.
 
 CONFIG ?= release
 CC     ?= cc
@@ -25,9 +27,10 @@ CMOCKA  := $(shell pkg-config --libs cmocka 2>/dev/null || echo -lcmocka)
 
 # Strict floats everywhere: the reference engine and the quantisers promise bits, so no contraction
 # and no fast-math; kernels that want fused operations say so with intrinsics.
-CFLAGS_BASE := -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -I. -Wall -Wextra -Wshadow -Wstrict-prototypes \
-               -Wmissing-prototypes -Wvla -Wpointer-arith -ffp-contract=off -fno-math-errno \
-               -fvisibility=hidden -fPIC -pthread $(shell pkg-config --cflags $(LIBS_PC) 2>/dev/null)
+CFLAGS_BASE := -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -I. -Wall -Wextra -Wshadow \
+               -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -ffp-contract=off \
+               -fno-math-errno -fvisibility=hidden -fPIC -pthread \
+               $(shell pkg-config --cflags $(LIBS_PC) 2>/dev/null)
 ifeq ($(WERROR),1)
 CFLAGS_BASE += -Werror
 endif
@@ -181,8 +184,8 @@ valgrind: tests ## run the tests under valgrind (T=stem runs one)
 # --- checking ---
 
 .PHONY: tidy format one-line count docs
-tidy: $B/cherenkov ## check form, layers, lengths, words and documents
-	@CC="$(CC)" B=$B tools/tidy.sh
+tidy: all ## check form, layers, lengths, words and documents
+	@CC="$(CC)" B=$B T=$(T) tools/tidy.sh
 
 format: ## rewrite all C files with clang-format
 	@tools/format.sh -i

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the measuring programs bench/bench_STEM (and scripts bench/bench_STEM.sh) of build $B, or those
-# of $T, one after another: nothing else should run on the machine meanwhile. Says what machine it is.
+# Runs the measuring programs bench/bench_STEM (and scripts bench/bench_STEM.sh) of build $B, or
+# those of $T, one after another: nothing else should run on the machine meanwhile. Says what
+# machine it is.
 set -u
 : "${B:=build/release}" "${T:=}"
 export CHERENKOV_BIN="$B/cherenkov" CHERENKOV_BUILD="$B"

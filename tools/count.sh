@@ -2,7 +2,7 @@
 # Lines by folder: all, and those that are neither blank nor only comment. C, shell and Makefile.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files -co --exclude-standard -- '*.c' '*.h' '*.sh' '*.mjs' '*.js' '*.py' '*.awk' Makefile .ci/run |
+git ls-files -co --exclude-standard -- '*.c' '*.h' '*.sh' '*.mjs' '*.js' '*.py' Makefile .ci/run |
     grep -v -e '^tests/data/' -e '^models/' | while read -r f; do
     [ -f "$f" ] || continue
     case $f in
@@ -16,7 +16,11 @@ git ls-files -co --exclude-standard -- '*.c' '*.h' '*.sh' '*.mjs' '*.js' '*.py' 
         line = $0
         sub(/^[ \t]+/, "", line)
         if (inside) { if (index(line, "*/")) inside = 0; next }
-        if (line ~ /^\/\*/) { if (!index(line, "*/")) inside = 1; else if (line !~ /\*\/$/) code++; next }
+        if (line ~ /^\/\*/) {
+            if (!index(line, "*/")) inside = 1
+            else if (line !~ /\*\/$/) code++
+            next
+        }
         if (line != "" && line !~ /^(#[^a-z]|#$|\/\/)/) code++
     }
     END { print d, all + 0, code + 0 }' "$f"

@@ -4,12 +4,13 @@
 #   tools/deps.sh       the libraries that building and testing need
 #   tools/deps.sh ci    these, and the tools of `make tidy`, `make fuzz` and `make valgrind`
 #
-# When nothing is missing it says nothing, touches no network and takes some milliseconds. Otherwise it
-# shows the list and the command before running it. It asks sudo when it is not run as root.
+# When nothing is missing it says nothing, touches no network and takes some milliseconds.
+# Otherwise it shows the list and the command before running it. It asks sudo when it is not run
+# as root.
 set -eu
 
-# What is looked for, and the package that brings it:  probe  apt  dnf  pacman  brew
-# A probe is pc:NAME (pkg-config knows it), cmd:NAME (a command) or fuzzer: (clang can link libFuzzer).
+# What is looked for, and the package that brings it:  probe  apt  dnf  pacman  brew A probe is
+# pc:NAME (pkg-config knows it), cmd:NAME (a command) or fuzzer: (clang can link libFuzzer).
 libraries='
 cmd:pkg-config  pkg-config       pkgconf-pkg-config  pkgconf   pkg-config
 pc:jansson      libjansson-dev   jansson-devel       jansson   jansson
@@ -86,7 +87,7 @@ elif command -v pacman >/dev/null; then
 elif command -v brew >/dev/null; then
     column=4 install="brew install" shown="brew install"
 else
-    echo "deps: found none of apt-get, dnf, pacman and brew here; install by hand (Debian's names):" >&2
+    echo "deps: no apt-get, dnf, pacman or brew here; install by hand (the names are Debian's):" >&2
     echo "    $(missing 1)" >&2
     exit 1
 fi

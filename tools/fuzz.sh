@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the fuzz targets of $B (or that of $T) for $1 seconds each, as many at once as there are
-# processors. New inputs gather in build/corpus/STEM; an input that crashes, leaks, hangs or takes too
-# much memory is kept in fuzz/seeds/STEM, where `make test` replays it for ever. Prints executions.
+# processors. New inputs gather in build/corpus/STEM; an input that crashes, leaks, hangs or takes
+# too much memory is kept in fuzz/seeds/STEM, where `make test` replays it for ever. Prints
+# executions.
 set -u
 : "${B:=build/fuzz}" "${T:=}"
 export B
@@ -22,7 +23,8 @@ run_one() {
         echo "${runs:-0}" >"$DIR/$stem.passed"
     else
         : >"$DIR/$stem.failed"
-        { echo "FAIL  fuzz_$stem (exit $rc), input kept in $seeds:"; tail -n 40 "$log"; } >"$log.shown"
+        echo "FAIL  fuzz_$stem (exit $rc), input kept in $seeds:" >"$log.shown"
+        tail -n 40 "$log" >>"$log.shown"
         cat "$log.shown"
     fi
 }

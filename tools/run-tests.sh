@@ -6,16 +6,19 @@
 #   LIMIT=120         seconds a test may take: one that hangs has failed
 #   WRAP=1            run test programs under valgrind (scripts are left out)
 #
-# A test exits 0 (passed), 77 (skipped: its last line says why) or anything else (failed). Its output
-# is kept whole and shown when it fails; lines that begin with note:, seed: or worst: are always shown.
-# The last line printed is "N passed, N failed, N skipped"; the exit status is 1 if anything failed or
-# nothing ran.
+# A test exits 0 (passed), 77 (skipped: its last line says why) or anything else (failed). Its
+# output is kept whole and shown when it fails; lines that begin with note:, seed: or worst: are
+# always shown. The last line printed is "N passed, N failed, N skipped"; the exit status is 1 if
+# anything failed or nothing ran.
 set -u
 : "${B:=build/release}" "${T:=}" "${WRAP:=}"
 export B WRAP CHERENKOV_BIN="$B/cherenkov" CHERENKOV_BUILD="$B"
 
 # Sanitizers and valgrind are slow, and so is a machine that does other things.
-case $B$WRAP in */asan | */tsan | */ubsan | */cov) : "${LIMIT:=400}" ;; *1) : "${LIMIT:=900}" ;; esac
+case $B$WRAP in
+*/asan | */tsan | */ubsan | */cov) : "${LIMIT:=400}" ;;
+*1) : "${LIMIT:=900}" ;;
+esac
 : "${LIMIT:=150}"
 export LIMIT
 
