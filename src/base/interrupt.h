@@ -1,17 +1,17 @@
 /* A person's wish to stop. Ctrl-C (SIGINT) and SIGTERM raise a flag; long work asks for it between two
  * steps and ends with E_INTERRUPTED, so that files stay in a state the program can go on from. */
-#ifndef BASE_STOP_H
-#define BASE_STOP_H
+#ifndef BASE_INTERRUPT_H
+#define BASE_INTERRUPT_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
 
 /* From now on the first of these signals raises the flag; a second one ends the program at once. */
-void stop_catch(void);
-bool stop_asked(void);
-void stop_set(bool asked); /* tests, and commands that go on after a stop */
+void interrupt_catch(void);
+bool interrupt_asked(void);
+void interrupt_set(bool asked); /* tests, and commands that go on after a stop */
 /* 0, or E_INTERRUPTED when the flag is up. */
-int stop_check(struct err *e);
+int interrupt_check(struct err *e);
 
 #endif

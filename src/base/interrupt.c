@@ -1,5 +1,5 @@
-/* A wish to stop: see stop.h. */
-#include "base/stop.h"
+/* A wish to stop: see interrupt.h. */
+#include "base/interrupt.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ static void on_signal(int number)
     atomic_store(&asked_now, true);
 }
 
-void stop_catch(void)
+void interrupt_catch(void)
 {
     /* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should end. */
     struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
@@ -22,17 +22,17 @@ void stop_catch(void)
     sigaction(SIGTERM, &a, NULL);
 }
 
-bool stop_asked(void)
+bool interrupt_asked(void)
 {
     return atomic_load_explicit(&asked_now, memory_order_relaxed);
 }
 
-void stop_set(bool asked)
+void interrupt_set(bool asked)
 {
     atomic_store(&asked_now, asked);
 }
 
-int stop_check(struct err *e)
+int interrupt_check(struct err *e)
 {
-    return stop_asked() ? ERR(e, E_INTERRUPTED, "stopped by request") : 0;
+    return interrupt_asked() ? ERR(e, E_INTERRUPTED, "stopped by request") : 0;
 }
