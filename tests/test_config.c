@@ -1,5 +1,5 @@
-/* config.json: every published and golden config loads, and every rule of model.md refuses what breaks
- * it with a message that names the field. */
+/* config.json: every published and golden config loads, and every rule refuses what breaks it with
+ * a message that names the field. */
 #include "tests/aid_test.h"
 
 #include <string.h>

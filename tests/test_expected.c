@@ -1,5 +1,4 @@
-/* The table of expected tensors against the released checkpoint's complete list, and against itself for
- * every golden config. */
+/* The table of expected tensors against the released checkpoint's complete list. */
 #include "tests/aid_test.h"
 
 #include <stdio.h>

@@ -84,7 +84,7 @@ int config_parse(const json_t *root, const char *where, struct config *out, stru
         parse_sizes, parse_rope, parse_layers, parse_eos, parse_ple, parse_mtp, parse_switches};
     static int (*const checks[])(const struct source *, const struct config *,
                                  struct err *) = {check_attention, check_experts, check_ple};
-    struct source s;
+    struct source s = {0};
     struct config c = {0};
     int rc = source_init(&s, root, where, e);
     for (size_t i = 0; !rc && i < sizeof parts / sizeof parts[0]; i++)
@@ -455,7 +455,7 @@ static int check_attention(const struct source *s, const struct config *c, struc
     return rc;
 }
 
-/* Routed experts are stored in groups of 64 columns: both of their widths have to be made of them. */
+/* Routed experts are stored in groups of 64 columns: both of their widths are made of them. */
 static int check_experts(const struct source *s, const struct config *c, struct err *e)
 {
     int rc = multiple(s, "hidden_size", c->h, "", 64, e);

@@ -107,8 +107,8 @@ int expected_init(const struct config *c, struct expected_list *out, struct err 
 void expected_free(struct expected_list *l);
 
 /* By module name, or by a whole tensor name: with the module's suffix, or with the ".scales" and
- * ".biases" of what may be Q4; a table's name may have ".shard_N" or ".shards.N" behind it. NULL: the
- * config does not ask for it. */
+ * ".biases" of what may be Q4; a table's name may have ".shard_N" or ".shards.N" behind it. NULL:
+ * the config does not ask for it. */
 const struct expected *expected_find(const struct expected_list *l, const char *name);
 
 /* Group of the Q4 form in a store: 64; for a table the largest of 64, 32, 16 and 8 that divides its
