@@ -7,7 +7,8 @@
  *
  *      len --step(R rows of the sequence)--> len, R pending --commit(n <= R)--> len + n
  *
- * What is computed does not depend on how tokens were split into steps (docs/numerics.md). */
+ * What is computed does not depend on how tokens were split into steps (docs/numerics.md). An
+ * engine and its sequences are used by one thread at a time. */
 #ifndef MODEL_ENGINE_H
 #define MODEL_ENGINE_H
 
@@ -85,13 +86,15 @@ struct engine_ops {
     /* Keeps the first n pending rows of the sequence. */
     int (*commit)(struct engine *g, struct sequence *s, int n, struct err *e);
     /* Draft logits for the tokens after `next`, where `next` follows the committed tokens: logits
-     * [depth][vocab]; draft d+1 is chained on the argmax of draft d, written to tokens[depth].
-     * Leaves the trunk's state as it is. E_UNSUPPORTED without a draft head or without
-     * o->drafts. */
-    int (*draft)(struct engine *g, struct sequence *s, int32_t next, int depth, int32_t *tokens,
-                 float *logits, struct err *e);
-    /* The state as bytes, appended; restore needs a sequence of the same engine and store and a
-     * context that is long enough. Byte-exact: what follows is what would have followed. */
+     * [depth][vocab], depth 1..ENGINE_DRAFTS_MAX; draft d+1 is chained on the argmax of draft d,
+     * written to tokens[depth]. Needs committed tokens and no pending rows (else E_ARG). Leaves the
+     * state as it is. E_UNSUPPORTED without a draft head or without o->drafts. */
+    int (*draft)(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
+                 struct err *e);
+    /* The committed state as bytes, appended; pending rows are no part of it. restore needs a
+     * sequence of the same engine, store and options (else E_FORMAT) and a context that is long
+     * enough (E_LIMIT); it drops pending rows, and leaves the sequence as it was when it fails.
+     * Byte-exact: what follows is what would have followed. */
     int (*save)(struct engine *g, const struct sequence *s, struct buf *out, struct err *e);
     int (*restore)(struct engine *g, struct sequence *s, const void *data, size_t n, struct err *e);
 };
