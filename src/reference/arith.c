@@ -1,4 +1,5 @@
-/* The small arithmetic of the model: see arith.h. The order of every sum is part of the definition. */
+/* The small arithmetic of the model: see arith.h. The order of every sum is part of the
+ * definition. */
 #include "reference/arith.h"
 
 #include <math.h>
@@ -71,8 +72,8 @@ void arith_rope_freq(double theta, int rot, float *freq)
         freq[i] = (float)pow(theta, -2.0 * i / rot);
 }
 
-/* The angle is a f32 product, as the published implementation has it: a trained model has learnt with
- * the rounding of that product, which is 0.01 rad at position 200,000. */
+/* The angle is a f32 product, as the published implementation has it: a trained model has learnt
+ * with the rounding of that product, which is 0.01 rad at position 200,000. */
 void arith_rope(const float *freq, int rot, int pos, float *x)
 {
     int half = rot / 2;

@@ -10,8 +10,8 @@
  *       y     = rms(st^T q) * act(z)
  *   out = W_out y
  *
- * The products with st sum over ascending key dims in f64; st itself is f32, each of its two changes
- * rounded. A commit repeats exactly these two changes. */
+ * The products with st sum over ascending key dims in f64; st itself is f32, each of its two
+ * changes rounded. A commit repeats exactly these two changes. */
 #include <math.h>
 #include <string.h>
 

@@ -18,9 +18,10 @@ int head_logits(struct reference *g, const struct at *at, const float *hidden, f
     const struct weights *w = g->base.weights;
     linear_apply(&w->head, hidden, g->scratch.row, logits);
     if (!arith_finite(logits, w->config.vocab))
-        return ERR(e, E_NONFINITE,
-                   "position %d: the logits are not finite; the weights of the output head are damaged "
-                   "or overflow (verify the store)",
-                   at->pos);
+        return ERR(
+            e, E_NONFINITE,
+            "position %d: the logits are not finite; the weights of the output head are damaged "
+            "or overflow (verify the store)",
+            at->pos);
     return 0;
 }

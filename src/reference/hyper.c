@@ -11,8 +11,8 @@
 #include "reference/blocks.h"
 #include "reference/linear.h"
 
-void hyper_read(struct reference *g, const struct hyper_weights *w, const float *hyper, float *mixed,
-                float *inj)
+void hyper_read(struct reference *g, const struct hyper_weights *w, const float *hyper,
+                float *mixed, float *inj)
 {
     const struct config *c = &g->base.weights->config;
     const struct norm norm = {w->norm.x, c->S, c->h, 0, c->eps};

@@ -1,8 +1,9 @@
-/* What a save belongs to: a number made of the config, the options that change values, and the weights.
+/* What a save belongs to: a number made of the config, the options that change values, and the
+ * weights.
  *
- * Vectors are hashed whole. Of a matrix, its form and eight rows spread over it; of the routed experts
- * and n-gram tables, one row each: hashing every byte of a large store would take minutes, and models
- * that differ by training differ in all of these. */
+ * Vectors are hashed whole. Of a matrix, its form and eight rows spread over it; of the routed
+ * experts and n-gram tables, one row each: hashing every byte of a large store would take minutes,
+ * and models that differ by training differ in all of these. */
 #include <string.h>
 #include <xxhash.h>
 
@@ -15,18 +16,18 @@ enum { SAMPLED_ROWS = 8 };
 /* The parts of a layer, by place: those that it does not have are empty. */
 #define MATRIX(m) offsetof(struct layer_weights, m)
 static const size_t layer_matrices[] = {
-    MATRIX(attn_hyper.down), MATRIX(attn_hyper.up),     MATRIX(attn_hyper.inject),
-    MATRIX(mlp_hyper.down),  MATRIX(mlp_hyper.up),      MATRIX(mlp_hyper.inject),
-    MATRIX(deltanet.qkv),    MATRIX(deltanet.z),        MATRIX(deltanet.a),
-    MATRIX(deltanet.b),      MATRIX(deltanet.out),      MATRIX(qsa.q),
-    MATRIX(qsa.k),           MATRIX(qsa.v),             MATRIX(qsa.o),
-    MATRIX(qsa.index_qk),    MATRIX(moe.router),        MATRIX(moe.gate),
-    MATRIX(moe.up),          MATRIX(moe.shared_gate),   MATRIX(moe.down),
+    MATRIX(attn_hyper.down), MATRIX(attn_hyper.up),   MATRIX(attn_hyper.inject),
+    MATRIX(mlp_hyper.down),  MATRIX(mlp_hyper.up),    MATRIX(mlp_hyper.inject),
+    MATRIX(deltanet.qkv),    MATRIX(deltanet.z),      MATRIX(deltanet.a),
+    MATRIX(deltanet.b),      MATRIX(deltanet.out),    MATRIX(qsa.q),
+    MATRIX(qsa.k),           MATRIX(qsa.v),           MATRIX(qsa.o),
+    MATRIX(qsa.index_qk),    MATRIX(moe.router),      MATRIX(moe.gate),
+    MATRIX(moe.up),          MATRIX(moe.shared_gate), MATRIX(moe.down),
 };
 static const size_t layer_vectors[] = {
-    MATRIX(attn_hyper.norm), MATRIX(mlp_hyper.norm), MATRIX(deltanet.conv),
-    MATRIX(deltanet.A_log),  MATRIX(deltanet.dt_bias), MATRIX(deltanet.norm),
-    MATRIX(qsa.q_norm),      MATRIX(qsa.k_norm),     MATRIX(qsa.index_q_norm),
+    MATRIX(attn_hyper.norm),  MATRIX(mlp_hyper.norm),   MATRIX(deltanet.conv),
+    MATRIX(deltanet.A_log),   MATRIX(deltanet.dt_bias), MATRIX(deltanet.norm),
+    MATRIX(qsa.q_norm),       MATRIX(qsa.k_norm),       MATRIX(qsa.index_q_norm),
     MATRIX(qsa.index_k_norm),
 };
 
@@ -120,11 +121,30 @@ static int add_mtp(struct hasher *h, const struct weights *w, struct err *e)
 /* The numbers of the config that weights do not show: the shapes are in the weights. */
 static void add_config(struct hasher *h, const struct config *c)
 {
-    const int64_t ints[] = {c->n_layers,     c->vocab,       c->S,          c->rot,        c->index_budget,
-                            c->index_ratio,  c->gate_act,    c->K,          c->norm_topk,  c->nk,
-                            c->nv,           c->dk,          c->n_heads,    c->n_kv,       c->n_ple,
-                            c->ngram_size,   c->index_heads, c->ple_kernel, c->eos[0],     c->n_mtp,
-                            c->ngram_base,   (int64_t)c->seed, c->heads_per_ngram, c->n_eos};
+    const int64_t ints[] = {c->n_layers,
+                            c->vocab,
+                            c->S,
+                            c->rot,
+                            c->index_budget,
+                            c->index_ratio,
+                            c->gate_act,
+                            c->K,
+                            c->norm_topk,
+                            c->nk,
+                            c->nv,
+                            c->dk,
+                            c->n_heads,
+                            c->n_kv,
+                            c->n_ple,
+                            c->ngram_size,
+                            c->index_heads,
+                            c->ple_kernel,
+                            c->eos[0],
+                            c->n_mtp,
+                            c->ngram_base,
+                            (int64_t)c->seed,
+                            c->heads_per_ngram,
+                            c->n_eos};
     const double reals[] = {c->eps, c->rope_theta};
     add(h, ints, sizeof ints);
     add(h, reals, sizeof reals);

@@ -1,5 +1,5 @@
-/* Products with the weight matrices. A row is widened to f32 when it is needed and forgotten again: the
- * weights are never all there in f32. */
+/* Products with the weight matrices. A row is widened to f32 when it is needed and forgotten again:
+ * the weights are never all there in f32. */
 #ifndef REFERENCE_LINEAR_H
 #define REFERENCE_LINEAR_H
 

@@ -5,8 +5,8 @@
  *   y_e   = W_down(silu(W_gate x) * (W_up x))
  *   out   = sum of w_e * y_e, largest weight first, + sigmoid(w_sg . x) * y_shared, added in f32
  *
- * An expert below 4 bits is made from its Q4 matrices as the packer makes it and then used as if it had
- * been read. */
+ * An expert below 4 bits is made from its Q4 matrices as the packer makes it and then used as if it
+ * had been read. */
 #include "quant/lowbit.h"
 #include "reference/arith.h"
 #include "reference/blocks.h"
@@ -14,8 +14,8 @@
 
 static int matrix_bits(const struct matrix *m)
 {
-    static const int bits[] = {[MATRIX_F32] = 32, [MATRIX_BF16] = 16, [MATRIX_Q4] = 4,
-                               [MATRIX_Q3] = 3,   [MATRIX_Q2] = 2};
+    static const int bits[] = {
+        [MATRIX_F32] = 32, [MATRIX_BF16] = 16, [MATRIX_Q4] = 4, [MATRIX_Q3] = 3, [MATRIX_Q2] = 2};
     return bits[m->format];
 }
 
@@ -26,10 +26,11 @@ int moe_check(const struct expert *x, int bits, struct err *e)
         int have = matrix_bits(all[i]);
         bool fits = have == bits || (bits == 4 && have > 4) || (bits < 4 && have == 4);
         if (!fits)
-            return ERR(e, E_UNSUPPORTED,
-                       "routed experts of %d bits cannot be used at %d bits (only 4-bit ones can be "
-                       "reduced); choose other expert bits or another store",
-                       have, bits);
+            return ERR(
+                e, E_UNSUPPORTED,
+                "routed experts of %d bits cannot be used at %d bits (only 4-bit ones can be "
+                "reduced); choose other expert bits or another store",
+                have, bits);
     }
     return 0;
 }

@@ -8,8 +8,8 @@
  *   hyper    = layer(hyper)         of the attention kind, own cache, rotary position p
  *   logits   = W_head read(mixer, hyper)
  *
- * The cache cell of row p depends on the residual at p and the token at p + 1 only, because there is
- * one layer: filling the cache takes the fold, the read and three projections. */
+ * The cache cell of row p depends on the residual at p and the token at p + 1 only, because there
+ * is one layer: filling the cache takes the fold, the read and three projections. */
 #include "reference/arith.h"
 #include "reference/blocks.h"
 #include "reference/linear.h"
@@ -48,20 +48,20 @@ void mtp_fill(struct reference *g, const struct at *at, const float *wide, int32
 }
 
 int mtp_apply(struct reference *g, const struct at *at, const float *wide, int32_t token,
-              float *wide_out, float *logits, struct err *e)
+              float *logits, struct err *e)
 {
     const struct weights *w = g->base.weights;
     const struct config *c = &w->config;
+    float *hyper = g->scratch.hyper;
 
-    fold(g, wide, token, wide_out);
-    int rc = layer_apply(g, at, &w->mtp.layer, wide_out, e);
+    fold(g, wide, token, hyper);
+    int rc = layer_apply(g, at, &w->mtp.layer, hyper, e);
     if (rc)
         return rc;
-    see(g, at, SEEN_MTP_RESIDUAL, wide_out, c->S * c->h);
-    head_mix(g, &w->mtp.mixer, wide_out, g->scratch.hidden);
+    see(g, at, SEEN_MTP_RESIDUAL, hyper, c->S * c->h);
+    head_mix(g, &w->mtp.mixer, hyper, g->scratch.hidden);
     rc = head_logits(g, at, g->scratch.hidden, logits, e);
-    if (rc)
-        return rc;
-    see(g, at, SEEN_MTP_LOGITS, logits, c->vocab);
-    return 0;
+    if (!rc)
+        see(g, at, SEEN_MTP_LOGITS, logits, c->vocab);
+    return rc;
 }

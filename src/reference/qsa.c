@@ -6,11 +6,11 @@
  *   key of block b (positions b*ratio ..) = rope(rms(mean of its raw keys), at b*ratio)
  *   score of b = sum over index heads of relu(rope(rms(index query)) . key) / sqrt(index_dim)
  *   visible = the budget/ratio complete blocks of the highest score (ties: the lower), and the tail
- *   att = softmax(q . k / sqrt(head_dim)) v over the visible positions, head i with kv head i/(heads/kv)
- *   out = W_o (att * sigmoid(gate))
+ *   att = softmax(q . k / sqrt(head_dim)) v over the visible positions, head i with kv head
+ *   i/(heads/kv) out = W_o (att * sigmoid(gate))
  *
- * Block keys are made anew from raw keys for each query: there is nothing to invalidate when rows are
- * taken back. Sums over positions go in ascending order. */
+ * Block keys are made anew from raw keys for each query: there is nothing to invalidate when rows
+ * are taken back. Sums over positions go in ascending order. */
 #include <math.h>
 #include <string.h>
 
@@ -116,8 +116,8 @@ static void attend(struct reference *g, const struct at *at, const float *q, int
         out[j] = (float)sum[j];
 }
 
-void qsa_apply(struct reference *g, const struct at *at, const struct qsa_weights *w, const float *x,
-               float *out)
+void qsa_apply(struct reference *g, const struct at *at, const struct qsa_weights *w,
+               const float *x, float *out)
 {
     const struct config *c = &g->base.weights->config;
     const struct norm q_norm = {w->q_norm.x, 1, c->head_dim, 1, c->eps};

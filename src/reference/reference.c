@@ -1,11 +1,12 @@
-/* Engine "reference": opening, and steps of rows. See reference.h, and blocks.h for the model itself.
+/* Engine "reference": opening, and steps of rows. See reference.h, and blocks.h for the model
+ * itself.
  *
  * One thread at a time may use an engine and its sequences: they share the engine's working room.
  *
  * What an observer is told of a row, in this order: embed; per layer ngram and ple (if it has PLE),
- * selected (if attention), mixer, route, route_weight, moe, residual; then hidden, and logits if they
- * are wanted. A draft row tells selected, mixer, route, route_weight, moe, mtp_residual and mtp_logits,
- * all with il = n_layers. Rows that only fill the draft head's cache tell nothing. */
+ * selected (if attention), mixer, route, route_weight, moe, residual; then hidden, and logits if
+ * they are wanted. A draft row tells selected, mixer, route, route_weight, moe, mtp_residual and
+ * mtp_logits, all with il = n_layers. Rows that only fill the draft head's cache tell nothing. */
 #include "reference/reference.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ static int widest_row(const struct config *c)
     return max_int(w, max_int(max_int(c->inter, c->shared_inter), c->n_ple ? c->ple_dim : 0));
 }
 
-static void scratch_layout(const struct reference *g, struct scratch *m, struct arena *a)
+static void scratch_place(const struct reference *g, struct scratch *m, struct layout *a)
 {
     const struct config *c = &g->base.weights->config;
     int wide = c->S * c->h, keys = c->nk * c->dk, values = c->nv * c->dv;
@@ -37,41 +38,46 @@ static void scratch_layout(const struct reference *g, struct scratch *m, struct 
         float **to;
         int n;
     } floats[] = {
-        {&m->row, widest_row(c)}, {&m->hyper, wide},         {&m->mixed, c->h},
-        {&m->inj, c->S},          {&m->out, c->h},           {&m->hidden, c->h},
-        {&m->hyper_n, wide},      {&m->hyper_d, c->lowrank}, {&m->hyper_u, wide},
-        {&m->z, values},          {&m->a, c->nv},            {&m->qkv, 2 * keys + values},
-        {&m->b, c->nv},           {&m->y, values},           {&m->q, c->head_dim},
-        {&m->gate, c->head_dim},  {&m->att, heads},          {&m->index_q, c->index_heads * c->index_dim},
-        {&m->freq, c->rot / 2},   {&m->index, c->index_dim}, {&m->prob, c->E},
-        {&m->route_w, c->K},      {&m->up, inter},           {&m->act, inter},
-        {&m->expert_out, c->h},   {&m->ple_e, c->ple_dim},   {&m->ple_key, wide},
-        {&m->ple_query, wide},    {&m->ple_value, c->h},     {&m->ple_gv, wide},
-        {&m->ple_out, wide},      {&m->fold_embed, c->h},    {&m->fold_e, c->h},
-        {&m->fold_n, wide},
+        {&m->row, widest_row(c)}, {&m->hyper, wide},
+        {&m->mixed, c->h},        {&m->inj, c->S},
+        {&m->out, c->h},          {&m->hidden, c->h},
+        {&m->hyper_n, wide},      {&m->hyper_d, c->lowrank},
+        {&m->hyper_u, wide},      {&m->z, values},
+        {&m->a, c->nv},           {&m->qkv, 2 * keys + values},
+        {&m->b, c->nv},           {&m->y, values},
+        {&m->q, c->head_dim},     {&m->gate, c->head_dim},
+        {&m->att, heads},         {&m->index_q, c->index_heads * c->index_dim},
+        {&m->freq, c->rot / 2},   {&m->index, c->index_dim},
+        {&m->prob, c->E},         {&m->route_w, c->K},
+        {&m->up, inter},          {&m->act, inter},
+        {&m->expert_out, c->h},   {&m->ple_e, c->ple_dim},
+        {&m->ple_key, wide},      {&m->ple_query, wide},
+        {&m->ple_value, c->h},    {&m->ple_gv, wide},
+        {&m->ple_out, wide},      {&m->fold_embed, c->h},
+        {&m->fold_e, c->h},       {&m->fold_n, wide},
     };
     for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        *floats[i].to = arena_floats(a, (size_t)floats[i].n, 1);
-    m->sum = arena_take(a, (size_t)max_int(c->dv, c->head_dim), sizeof *m->sum);
-    m->taken = arena_take(a, (size_t)c->E, sizeof *m->taken);
-    m->route = arena_take(a, (size_t)c->K, sizeof *m->route);
-    m->codes = arena_take(a, bits < 4 ? (size_t)c->inter * (size_t)c->h / 2 : 0, 1);
-    m->ngram = arena_take(a, CONFIG_NGRAM_HEADS_MAX, sizeof *m->ngram);
-    m->ids = arena_take(a, (size_t)most_ids, sizeof *m->ids);
+        *floats[i].to = layout_floats(a, (size_t)floats[i].n, 1);
+    m->sum = layout_take(a, (size_t)max_int(c->dv, c->head_dim), sizeof *m->sum);
+    m->taken = layout_take(a, (size_t)c->E, sizeof *m->taken);
+    m->route = layout_take(a, (size_t)c->K, sizeof *m->route);
+    m->codes = layout_take(a, bits < 4 ? (size_t)c->inter * (size_t)c->h / 2 : 0, 1);
+    m->ngram = layout_take(a, CONFIG_NGRAM_HEADS_MAX, sizeof *m->ngram);
+    m->ids = layout_take(a, (size_t)most_ids, sizeof *m->ids);
 }
 
 /* Everything that a step works in. */
-static void engine_layout(struct reference *g, struct arena *a)
+static void engine_place(struct reference *g, struct layout *a)
 {
     const struct config *c = &g->base.weights->config;
-    float **work = arena_take(a, (size_t)c->n_layers, sizeof *work);
+    float **work = layout_take(a, (size_t)c->n_layers, sizeof *work);
     for (int il = 0; il < c->n_layers; il++) {
-        float *st = c->attention[il] ? NULL : arena_floats(a, deltanet_floats(c), 1);
+        float *st = c->attention[il] ? NULL : layout_floats(a, deltanet_floats(c), 1);
         if (work)
             work[il] = st;
     }
     g->work = work;
-    scratch_layout(g, &g->scratch, a);
+    scratch_place(g, &g->scratch, a);
 }
 
 static int options_check(const struct config *c, const struct engine_options *o,
@@ -102,16 +108,16 @@ static void reference_close(struct engine *base)
 static int engine_fill(struct reference *g, struct err *e)
 {
     const struct weights *w = g->base.weights;
-    struct arena a = {0};
+    struct layout a = {0};
     struct expert first;
 
-    engine_layout(g, &a);
+    engine_place(g, &a);
     g->memory = a.overflow ? NULL : mem_alloc(a.used);
     if (!g->memory)
         return ERR(e, E_NOMEM, "the reference engine needs %.1f MiB of memory",
                    (double)a.used / (1 << 20));
-    a = (struct arena){.base = g->memory};
-    engine_layout(g, &a);
+    a = (struct layout){.base = g->memory};
+    engine_place(g, &a);
     arith_rope_freq(w->config.rope_theta, w->config.rot, g->scratch.freq);
     int rc = w->source.expert(w->source.ctx, 0, 0, &first, e);
     rc = rc ? rc : moe_check(&first, g->options.expert_bits, e);
@@ -166,7 +172,8 @@ static int row_check(const struct reference *g, const struct row *rows, int r, i
     if (s->len + n > s->ctx)
         return ERR(e, E_LIMIT, "row %d: the context of %d tokens is full", r, s->ctx);
     if (rows[r].token < 0 || rows[r].token >= vocab)
-        return ERR(e, E_ARG, "row %d: token %d is not in the vocabulary of %d", r, rows[r].token, vocab);
+        return ERR(e, E_ARG, "row %d: token %d is not in the vocabulary of %d", r, rows[r].token,
+                   vocab);
     return 0;
 }
 
@@ -184,7 +191,8 @@ static int rows_check(const struct reference *g, const struct row *rows, int R, 
 }
 
 /* One token through the model. logits is NULL when they are not wanted. */
-static int row_apply(struct reference *g, struct at *at, int32_t token, float *logits, struct err *e)
+static int row_apply(struct reference *g, struct at *at, int32_t token, float *logits,
+                     struct err *e)
 {
     const struct weights *w = g->base.weights;
     const struct config *c = &w->config;
@@ -223,7 +231,8 @@ static int reference_step(struct engine *base, const struct row *rows, int R, co
         struct at at = {s, s->pending, s->len + s->pending, -1};
         if (!s->pending)
             sequence_enter(s);
-        rc = row_apply(g, &at, rows[r].token, !want || want[r] ? logits + (size_t)r * vocab : NULL, e);
+        rc = row_apply(g, &at, rows[r].token, !want || want[r] ? logits + (size_t)r * vocab : NULL,
+                       e);
         s->pending++;
         if (rc)
             for (int q = 0; q <= r; q++)
@@ -232,25 +241,26 @@ static int reference_step(struct engine *base, const struct row *rows, int R, co
     return rc;
 }
 
-static int reference_draft(struct engine *base, struct sequence *s, int32_t next, int depth,
-                           int32_t *tokens, float *logits, struct err *e)
+static int reference_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens,
+                           float *logits, struct err *e)
 {
-    struct reference *g = (struct reference *)base;
-    const struct config *c = &base->weights->config;
+    struct reference *g = s->g;
+    const struct config *c = &g->base.weights->config;
     const float *wide = history_row(&s->wide, -1);
 
     if (!g->options.drafts)
         return ERR(e, E_UNSUPPORTED, "no drafts: %s",
                    c->n_mtp ? "the engine was opened without them" : "the model has no draft head");
     if (depth < 1 || depth > ENGINE_DRAFTS_MAX || next < 0 || next >= c->vocab)
-        return ERR(e, E_ARG, "%d drafts behind token %d: want 1 to %d, a token below %d", depth, next,
-                   ENGINE_DRAFTS_MAX, c->vocab);
+        return ERR(e, E_ARG, "%d drafts behind token %d: want 1 to %d, a token below %d", depth,
+                   next, ENGINE_DRAFTS_MAX, c->vocab);
     if (s->pending || !s->len)
-        return ERR(e, E_ARG, "drafts need committed tokens and no pending rows (there are %d and %d)",
-                   s->len, s->pending);
+        return ERR(e, E_ARG,
+                   "drafts need committed tokens and no pending rows (there are %d and %d)", s->len,
+                   s->pending);
     for (int d = 0; d < depth; d++, logits += c->vocab) {
         const struct at at = {s, 0, s->len - 1 + d, c->n_layers};
-        int rc = mtp_apply(g, &at, wide, next, g->scratch.hyper, logits, e);
+        int rc = mtp_apply(g, &at, wide, next, logits, e);
         if (rc)
             return rc;
         next = tokens[d] = engine_argmax(logits, c->vocab);

@@ -136,11 +136,12 @@ static int save_check(const struct sequence *s, const char *data, size_t n, stru
         return ERR(e, E_FORMAT, "saved sequence of version %u, this program reads %d", h.version,
                    SAVE_VERSION);
     if (h.bytes != n || XXH3_64bits(data, n - SAVE_SUM_BYTES) != sum)
-        return ERR(e, E_FORMAT, "saved sequence is damaged: %zu bytes of %llu, or a wrong checksum", n,
-                   (unsigned long long)h.bytes);
+        return ERR(e, E_FORMAT, "saved sequence is damaged: %zu bytes of %llu, or a wrong checksum",
+                   n, (unsigned long long)h.bytes);
     if (h.identity != s->g->identity)
-        return ERR(e, E_FORMAT, "saved sequence belongs to another model or to other options "
-                                "(expert bits, drafts, draft head norm)");
+        return ERR(e, E_FORMAT,
+                   "saved sequence belongs to another model or to other options "
+                   "(expert bits, drafts, draft head norm)");
     if (h.n > (uint32_t)s->ctx)
         return ERR(e, E_LIMIT, "saved sequence of %u tokens, this context holds %d", h.n, s->ctx);
     if (save_bytes(s, (int)h.n) != n)
@@ -156,7 +157,8 @@ static int save_check(const struct sequence *s, const char *data, size_t n, stru
     return 0;
 }
 
-int sequence_restore(struct engine *g, struct sequence *s, const void *data, size_t n, struct err *e)
+int sequence_restore(struct engine *g, struct sequence *s, const void *data, size_t n,
+                     struct err *e)
 {
     struct save_header h;
     struct parts p = {.each = each_restore, .from = (const char *)data + sizeof h};

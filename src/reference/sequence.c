@@ -1,4 +1,5 @@
-/* The state of a token stream: its memory, and what a commit makes of the pending rows. See state.h. */
+/* The state of a token stream: its memory, and what a commit makes of the pending rows. See
+ * state.h. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -16,65 +17,66 @@ int sequence_max_visible(const struct config *c, int ctx)
     return most < ctx ? most : ctx;
 }
 
-static void history_layout(struct history *h, int keep, int width, struct arena *a)
+static void history_place(struct history *h, int keep, int width, struct layout *a)
 {
     h->keep = keep;
     h->width = width;
-    h->rows = arena_floats(a, (size_t)keep + ENGINE_ROWS_MAX, (size_t)width);
+    h->rows = layout_floats(a, (size_t)keep + ENGINE_ROWS_MAX, (size_t)width);
 }
 
-static void deltanet_layout(const struct config *c, struct deltanet_state *d, struct arena *a)
+static void deltanet_place(const struct config *c, struct deltanet_state *d, struct layout *a)
 {
     int keys = c->nk * c->dk, values = c->nv * c->dv;
-    d->st = arena_floats(a, (size_t)c->dk, (size_t)values);
-    history_layout(&d->conv, c->conv_kernel - 1, 2 * keys + values, a);
-    d->k = arena_floats(a, ENGINE_ROWS_MAX, (size_t)keys);
-    d->delta = arena_floats(a, ENGINE_ROWS_MAX, (size_t)values);
-    d->decay = arena_floats(a, ENGINE_ROWS_MAX, (size_t)c->nv);
+    d->st = layout_floats(a, (size_t)c->dk, (size_t)values);
+    history_place(&d->conv, c->conv_kernel - 1, 2 * keys + values, a);
+    d->k = layout_floats(a, ENGINE_ROWS_MAX, (size_t)keys);
+    d->delta = layout_floats(a, ENGINE_ROWS_MAX, (size_t)values);
+    d->decay = layout_floats(a, ENGINE_ROWS_MAX, (size_t)c->nv);
 }
 
-static void cache_layout(const struct config *c, struct cache *k, int cells, struct arena *a)
+static void cache_place(const struct config *c, struct cache *k, int cells, struct layout *a)
 {
-    k->k = arena_floats(a, (size_t)cells, (size_t)c->n_kv * c->head_dim);
-    k->v = arena_floats(a, (size_t)cells, (size_t)c->n_kv * c->head_dim);
-    k->index = arena_floats(a, (size_t)cells, (size_t)c->index_dim);
+    k->k = layout_floats(a, (size_t)cells, (size_t)c->n_kv * c->head_dim);
+    k->v = layout_floats(a, (size_t)cells, (size_t)c->n_kv * c->head_dim);
+    k->index = layout_floats(a, (size_t)cells, (size_t)c->index_dim);
 }
 
-/* The draft head runs ahead of the text: its chained rows lie behind ctx when the context is full. */
-static void head_layout(const struct config *c, struct sequence *s, struct arena *a)
+/* The draft head runs ahead of the text: its chained rows lie behind ctx when the context is
+ * full. */
+static void draft_place(const struct config *c, struct sequence *s, struct layout *a)
 {
-    cache_layout(c, &s->layers[c->n_layers].cache, s->ctx + ENGINE_DRAFTS_MAX, a);
-    history_layout(&s->wide, 1, c->S * c->h, a);
+    cache_place(c, &s->layers[c->n_layers].cache, s->ctx + ENGINE_DRAFTS_MAX, a);
+    history_place(&s->wide, 1, c->S * c->h, a);
 }
 
-static void room_layout(const struct config *c, struct sequence *s, struct arena *a)
+static void room_place(const struct config *c, struct sequence *s, struct layout *a)
 {
     int ahead = s->g->options.drafts ? ENGINE_DRAFTS_MAX : 0;
     size_t blocks = (size_t)(s->ctx + ahead) / c->index_ratio + 1;
     size_t visible = (size_t)sequence_max_visible(c, s->ctx + ahead);
-    s->block_score = arena_floats(a, blocks, 1);
-    s->block_taken = arena_take(a, blocks, sizeof *s->block_taken);
-    s->block_best = arena_take(a, blocks, sizeof *s->block_best);
-    s->visible = arena_take(a, visible, sizeof *s->visible);
-    s->score = arena_floats(a, visible, 1);
+    s->block_score = layout_floats(a, blocks, 1);
+    s->block_taken = layout_take(a, blocks, sizeof *s->block_taken);
+    s->block_best = layout_take(a, blocks, sizeof *s->block_best);
+    s->visible = layout_take(a, visible, sizeof *s->visible);
+    s->score = layout_floats(a, visible, 1);
 }
 
 /* Places every array of s in a, after s itself and the layers' structs. */
-static void sequence_layout(struct sequence *s, struct arena *a)
+static void sequence_place(struct sequence *s, struct layout *a)
 {
     const struct config *c = &s->g->base.weights->config;
-    s->tokens = arena_take(a, (size_t)s->ctx, sizeof *s->tokens);
+    s->tokens = layout_take(a, (size_t)s->ctx, sizeof *s->tokens);
     for (int il = 0; il < c->n_layers; il++) {
         if (c->attention[il])
-            cache_layout(c, &s->layers[il].cache, s->ctx, a);
+            cache_place(c, &s->layers[il].cache, s->ctx, a);
         else
-            deltanet_layout(c, &s->layers[il].deltanet, a);
+            deltanet_place(c, &s->layers[il].deltanet, a);
     }
     for (int m = 0; m < c->n_ple; m++)
-        history_layout(&s->ple[m], c->ngram_size * (c->ple_kernel - 1), c->S * c->h, a);
+        history_place(&s->ple[m], c->ngram_size * (c->ple_kernel - 1), c->S * c->h, a);
     if (s->g->options.drafts)
-        head_layout(c, s, a);
-    room_layout(c, s, a);
+        draft_place(c, s, a);
+    room_place(c, s, a);
 }
 
 int sequence_open(struct engine *base, int ctx, struct sequence **out, struct err *e)
@@ -94,17 +96,18 @@ int sequence_open(struct engine *base, int ctx, struct sequence **out, struct er
     s->g = g;
     s->ctx = ctx;
     s->layers = layers;
-    struct arena a = {0};
-    sequence_layout(s, &a);
+    struct layout a = {0};
+    sequence_place(s, &a);
     s->bytes = a.used;
     s->memory = a.overflow ? NULL : mem_zalloc(1, a.used);
     if (!s->memory) {
         sequence_close(s);
-        return ERR(e, E_NOMEM, "a sequence of %d tokens needs %.1f MiB of memory: ask for a smaller context",
+        return ERR(e, E_NOMEM,
+                   "a sequence of %d tokens needs %.1f MiB of memory: ask for a smaller context",
                    ctx, (double)a.used / (1 << 20));
     }
-    a = (struct arena){.base = s->memory};
-    sequence_layout(s, &a);
+    a = (struct layout){.base = s->memory};
+    sequence_place(s, &a);
     *out = s;
     return 0;
 }
@@ -135,6 +138,8 @@ void sequence_reset(struct sequence *s)
     }
     for (int m = 0; m < c->n_ple; m++)
         history_clear(&s->ple[m]);
+    if (s->g->options.drafts)
+        history_clear(&s->wide);
     s->len = s->pending = 0;
 }
 

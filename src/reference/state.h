@@ -1,8 +1,10 @@
 /* What the reference engine remembers: the engine, its working room, and the state of a sequence.
  *
- * A sequence holds its state after the committed tokens and, apart from it, what the pending rows did:
+ * A sequence holds its state after the committed tokens and, apart from it, what the pending rows
+ * did:
  *
- *   by position (nothing to take back: what lies behind the length is overwritten before it is read)
+ *   by position (nothing to take back: what lies behind the length is overwritten before it is
+ *   read)
  *       tokens, keys, values, raw index keys of each attention layer, the draft head's cache
  *   by row (struct history: the last committed rows, then the pending ones)
  *       inputs of the DeltaNet convolutions and of the PLE convolutions, wide residual
@@ -16,16 +18,17 @@
 #define REFERENCE_STATE_H
 
 #include "model/engine.h"
-#include "reference/arena.h"
+#include "reference/layout.h"
 
-/* Rows of `width` floats: `keep` from before the pending rows (zero before the start of the text), then
- * one for each pending row. */
+/* Rows of `width` floats: `keep` from before the pending rows (zero before the start of the text),
+ * then one for each pending row. */
 struct history {
     float *rows; /* [keep + ENGINE_ROWS_MAX][width] */
     int keep, width;
 };
 
-/* The row that pending row r writes. The k-th row before it is k * width floats in front, k <= keep. */
+/* The row that pending row r writes. The k-th row before it is k * width floats in front, k <=
+ * keep. */
 static inline float *history_row(const struct history *h, int r)
 {
     return h->rows + (size_t)(h->keep + r) * (size_t)h->width;
@@ -57,10 +60,10 @@ struct sequence {
     int ctx, len, pending; /* tokens it can hold, committed, in pending rows */
     void *memory;          /* all arrays below but `layers` */
     size_t bytes;
-    int32_t *tokens; /* [ctx] */
+    int32_t *tokens;                    /* [ctx] */
     struct layer_state *layers;         /* [n_layers + 1], the draft head's last */
     struct history ple[CONFIG_PLE_MAX]; /* normed rows before the PLE convolution */
-    struct history wide;                /* residual after the last layer, keep 1; only with drafts */
+    struct history wide; /* residual after the last layer, keep 1; only with drafts */
     /* Room of the attention layers, whose size depends on ctx. */
     float *block_score;   /* [ctx / ratio + 1] */
     uint8_t *block_taken; /* the same */
@@ -71,25 +74,26 @@ struct sequence {
 
 /* Room for the parts of one row, taken at open. Each block names what it uses. */
 struct scratch {
-    float *row;                              /* one widened matrix row */
-    float *hyper;                            /* [S*h]: residual of the row, or of the draft head's */
-    float *mixed, *inj, *out;                /* [h], [S], [h]: a block's input, weights, output */
-    float *hidden;                           /* [h] */
-    float *hyper_n, *hyper_d, *hyper_u;      /* hyper: [S*h], [lowrank], [S*h] */
-    float *qkv, *z, *a, *b, *y;              /* deltanet: [C], [nv*dv], [nv], [nv], [nv*dv] */
-    double *sum;                             /* deltanet, qsa: [max(dv, head_dim)] */
-    float *q, *gate, *att, *index_q, *index; /* qsa: [n_heads*head_dim] x 3, [index_heads*dim], [dim] */
-    float *freq;                             /* qsa: [rot/2], set at open */
-    float *prob, *route_w;                   /* moe: [E], [K] */
-    uint8_t *taken;                          /* moe: [E] */
-    int *route;                              /* moe: [K] */
-    float *up, *act, *expert_out;            /* moe: [wider of the two kinds] x 2, [h] */
-    uint8_t *codes;                          /* moe: codes of one matrix below 4 bits */
-    float *ple_e, *ple_key, *ple_query;      /* ple: [ple_dim], [S*h], [S*h] */
-    float *ple_value, *ple_gv, *ple_out;     /* ple: [h], [S*h], [S*h] */
-    uint64_t *ngram;                         /* ple: [heads] */
-    float *fold_embed, *fold_e, *fold_n;     /* mtp: [h], [h], [S*h] */
-    int64_t *ids;                            /* observers: [max(K, ngram heads)] */
+    float *row;                         /* one widened matrix row */
+    float *hyper;                       /* [S*h]: residual of the row, or of the draft head's */
+    float *mixed, *inj, *out;           /* [h], [S], [h]: a block's input, weights, output */
+    float *hidden;                      /* [h] */
+    float *hyper_n, *hyper_d, *hyper_u; /* hyper: [S*h], [lowrank], [S*h] */
+    float *qkv, *z, *a, *b, *y;         /* deltanet: [C], [nv*dv], [nv], [nv], [nv*dv] */
+    double *sum;                        /* deltanet, qsa: [max(dv, head_dim)] */
+    float *q, *gate, *att, *index_q,
+        *index;                          /* qsa: [n_heads*head_dim] x 3, [index_heads*dim], [dim] */
+    float *freq;                         /* qsa: [rot/2], set at open */
+    float *prob, *route_w;               /* moe: [E], [K] */
+    uint8_t *taken;                      /* moe: [E] */
+    int *route;                          /* moe: [K] */
+    float *up, *act, *expert_out;        /* moe: [wider of the two kinds] x 2, [h] */
+    uint8_t *codes;                      /* moe: codes of one matrix below 4 bits */
+    float *ple_e, *ple_key, *ple_query;  /* ple: [ple_dim], [S*h], [S*h] */
+    float *ple_value, *ple_gv, *ple_out; /* ple: [h], [S*h], [S*h] */
+    uint64_t *ngram;                     /* ple: [heads] */
+    float *fold_embed, *fold_e, *fold_n; /* mtp: [h], [h], [S*h] */
+    int64_t *ids;                        /* observers: [max(K, ngram heads)] */
 };
 
 struct reference {
@@ -130,7 +134,8 @@ int sequence_save(struct engine *g, const struct sequence *s, struct buf *out, s
 int sequence_restore(struct engine *g, struct sequence *s, const void *data, size_t n,
                      struct err *e);
 
-/* identity.c: a number that differs when the saved states could not be told apart by their layout. */
+/* identity.c: a number that differs when the saved states could not be told apart by their
+ * layout. */
 int identity_of(const struct reference *g, uint64_t *out, struct err *e);
 
 /* Reports to the observer, if there is one. */

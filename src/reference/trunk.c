@@ -24,8 +24,8 @@ static int add_ple(struct reference *g, const struct at *at, int m, float *hyper
     return 0;
 }
 
-int layer_apply(struct reference *g, const struct at *at, const struct layer_weights *w, float *hyper,
-                struct err *e)
+int layer_apply(struct reference *g, const struct at *at, const struct layer_weights *w,
+                float *hyper, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     struct scratch *m = &g->scratch;
@@ -48,10 +48,11 @@ int layer_apply(struct reference *g, const struct at *at, const struct layer_wei
     see(g, at, SEEN_MOE, m->out, c->h);
     hyper_write(c, m->inj, m->out, hyper);
     if (!arith_finite(hyper, c->S * c->h))
-        return ERR(e, E_NONFINITE,
-                   "position %d: the residual after layer %d is not finite; the weights of that layer "
-                   "are damaged or overflow (verify the store)",
-                   at->pos, at->il);
+        return ERR(
+            e, E_NONFINITE,
+            "position %d: the residual after layer %d is not finite; the weights of that layer "
+            "are damaged or overflow (verify the store)",
+            at->pos, at->il);
     return 0;
 }
 
