@@ -16,11 +16,17 @@ struct ngram_module {
     uint64_t mult[CONFIG_NGRAM_SIZE_MAX];    /* odd multipliers */
 };
 
-/* Derives module m (index in ple_layer). E_LIMIT when the sizes overflow. */
-int ngram_derive(const struct config *c, int m, struct ngram_module *out, struct err *e);
+/* Derives module m (index in ple_layer) from the config: what training used, unless somebody
+ * changed a field of it. */
+void ngram_derive(const struct config *c, int m, struct ngram_module *out);
+
+/* E_FORMAT, "wrong n-gram constants", when stored constants are not those of the config. `where`
+ * opens the message, which names the constant and both values. Layers are not compared. */
+int ngram_compare(const struct ngram_module *stored, const struct ngram_module *derived,
+                  const char *where, struct err *e);
 
 /* row[0..n_heads): rows of the module's table for the token at position pos of tokens[0..pos];
- * bigram heads first. Reads at most ngram_size - 1 tokens back. */
+ * bigram heads first. Reads at most ngram_size - 1 tokens back. Tokens must be below vocab. */
 void ngram_rows(const struct ngram_module *g, const struct config *c, const int32_t *tokens,
                 int pos, uint64_t *row);
 
