@@ -1,0 +1,156 @@
+/* The fake engine: see aid_engine.h. */
+#include "tests/aid_engine.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+struct fake {
+    struct engine base;
+    struct aid_fake *f;
+};
+
+struct sequence {
+    struct fake *engine;
+    int ctx, len, pending;
+    int32_t tokens[];
+};
+
+void aid_fake_logits(const int32_t *tokens, size_t n, int vocab, float *logits)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < n; i++)
+        hash = rng_splitmix64(hash ^ (uint64_t)tokens[i]);
+    for (int i = 0; i < vocab; i++)
+        logits[i] = (float)rng_unit_at(hash, (uint64_t)i);
+    logits[(tokens[n - 1] + 1) % vocab] = 4;
+}
+
+static void fake_close(struct engine *g)
+{
+    mem_free(g);
+}
+
+static int fake_sequence_open(struct engine *g, int ctx, struct sequence **out, struct err *e)
+{
+    struct sequence *s = mem_zalloc(1, sizeof *s + (size_t)ctx * sizeof s->tokens[0]);
+    if (!s)
+        return ERR(e, E_NOMEM, "no memory for a sequence");
+    s->engine = (struct fake *)g;
+    s->ctx = ctx;
+    *out = s;
+    return 0;
+}
+
+static void fake_sequence_close(struct sequence *s)
+{
+    mem_free(s);
+}
+
+static void fake_sequence_reset(struct sequence *s)
+{
+    s->engine->f->n_resets++;
+    s->len = s->pending = 0;
+}
+
+static int fake_sequence_length(const struct sequence *s)
+{
+    return s->len;
+}
+
+/* Three layers of eight values and two routes each. */
+static void show(const struct aid_fake *f, const int32_t *tokens, int pos)
+{
+    const struct observer *o = f->observe;
+    for (int il = 0; o && il < AID_FAKE_LAYERS; il++) {
+        float x[8];
+        int64_t routes[2] = {tokens[pos] % 7, il};
+        bool odd = f->odd_layer - 1 == il && f->odd_pos == pos;
+        aid_fake_logits(tokens, (size_t)pos + 1, 8, x);
+        x[2] += odd ? f->odd_by : 0;
+        routes[1] += odd && f->odd_routes;
+        o->ints(o->ctx, SEEN_ROUTE, il, pos, routes, 2);
+        o->floats(o->ctx, SEEN_RESIDUAL, il, pos, x, 8);
+    }
+}
+
+static int fake_step(struct engine *g, const struct row *rows, int R, const bool *want,
+                     float *logits, struct err *e)
+{
+    struct aid_fake *f = ((struct fake *)g)->f;
+    const int vocab = g->weights->config.vocab;
+    struct sequence *s = rows[0].seq;
+    assert(R >= 1 && R <= ENGINE_ROWS_MAX && s->pending == 0);
+    if (++f->n_steps == f->fail_step)
+        return ERR(e, E_IO, "fake engine: the disk is gone");
+    if (s->len + R > s->ctx)
+        return ERR(e, E_LIMIT, "fake engine: %d tokens do not fit %d", s->len + R, s->ctx);
+    f->n_rows += R;
+    for (int r = 0; r < R; r++) {
+        assert(rows[r].seq == s && rows[r].token >= 0 && rows[r].token < vocab);
+        s->tokens[s->len + r] = rows[r].token;
+        show(f, s->tokens, s->len + r);
+        if (!want || want[r])
+            aid_fake_logits(s->tokens, (size_t)(s->len + r + 1), vocab,
+                            logits + (size_t)r * (size_t)vocab);
+    }
+    if (f->n_steps == f->nan_step)
+        logits[0] = NAN;
+    s->pending = R;
+    return 0;
+}
+
+static int fake_commit(struct engine *g, struct sequence *s, int n, struct err *e)
+{
+    (void)g, (void)e;
+    assert(n >= 0 && n <= s->pending);
+    s->len += n;
+    s->pending = 0;
+    return 0;
+}
+
+static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
+                     struct err *e);
+
+static const struct engine_ops fake_ops = {
+    .name = "fake",
+    .summary = "for tests",
+    .open = fake_open,
+    .close = fake_close,
+    .sequence_open = fake_sequence_open,
+    .sequence_close = fake_sequence_close,
+    .sequence_reset = fake_sequence_reset,
+    .sequence_length = fake_sequence_length,
+    .step = fake_step,
+    .commit = fake_commit,
+};
+
+static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
+                     struct err *e)
+{
+    struct fake *g = mem_zalloc(1, sizeof *g);
+    (void)o;
+    if (!g)
+        return ERR(e, E_NOMEM, "no memory for a fake engine");
+    g->base = (struct engine){&fake_ops, w};
+    *out = &g->base;
+    return 0;
+}
+
+void aid_model_open(struct model *m, struct aid_fake *f, int vocab, int ctx)
+{
+    struct err e = {0};
+    *m = (struct model){.ctx = ctx, .sample = SAMPLE_GREEDY};
+    m->weights.config.vocab = vocab;
+    int rc = fake_open(&m->weights, NULL, &m->engine, &e);
+    assert(rc == 0);
+    ((struct fake *)m->engine)->f = f;
+}
+
+void aid_model_close(struct model *m)
+{
+    m->engine->ops->close(m->engine);
+}

@@ -1,0 +1,29 @@
+/* A fake engine: logits that anyone can compute from the tokens, so that the runner is tested without
+ * weights. After token t the best next one is t + 1; all other logits depend on every token so far,
+ * so a state that lost or gained one shows in the hash of the logits. */
+#ifndef TESTS_AID_ENGINE_H
+#define TESTS_AID_ENGINE_H
+
+#include "runner/model.h"
+
+/* What it was asked, and what it shall do wrong. Zero it before use. */
+struct aid_fake {
+    int n_steps, n_rows, n_resets;
+    int fail_step;   /* this step (1 is the first) fails with E_IO */
+    int nan_step;    /* the logits of this step are NaN */
+    int odd_layer;   /* if > 0, the output of layer odd_layer - 1 is off ... */
+    int odd_pos;     /* ... at this position ... */
+    float odd_by;    /* ... in element 2, by this */
+    bool odd_routes; /* ... and so is its route */
+    const struct observer *observe;
+};
+
+enum { AID_FAKE_LAYERS = 3 };
+
+/* A model around the fake: no store, no tokenizer. f is borrowed until aid_model_close. */
+void aid_model_open(struct model *m, struct aid_fake *f, int vocab, int ctx);
+void aid_model_close(struct model *m);
+/* The logits it gives after these tokens. */
+void aid_fake_logits(const int32_t *tokens, size_t n, int vocab, float *logits);
+
+#endif
