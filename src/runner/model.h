@@ -8,25 +8,35 @@
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
+enum { MODEL_CTX_DEFAULT = 8192, MODEL_STOP_MAX = 16 };
+
 struct model_options {
     const char *engine; /* NULL: best */
+    /* Without an observer of its own, CHERENKOV_DUMP puts one here that writes (runner/dump.h). */
     struct engine_options engine_options;
-    int ctx;           /* --max-ctx; 0: min(8192, max_pos) */
+    int ctx;           /* --max-ctx; 0: MODEL_CTX_DEFAULT, or max_pos where that is less */
     bool without_text; /* logits --ids needs no tokenizer */
 };
+
+#define MODEL_OPTIONS ((struct model_options){.engine_options.mtp_norm = -1})
+
+struct dump;
 
 struct model {
     struct store *store;
     struct weights weights;
     struct engine *engine;
     struct tokenizer *tokenizer;  /* NULL if without_text */
-    struct chat *chat;            /* NULL if the store has no template */
+    struct chat *chat;            /* NULL if the store has no template, or without_text */
     struct sample_options sample; /* generation_config.json, or greedy without one */
-    int32_t stop_ids[16];
+    int32_t stop_ids[MODEL_STOP_MAX];
     int n_stop_ids;
     int ctx;
+    struct dump *dump; /* of CHERENKOV_DUMP, or NULL */
 };
 
+/* path: a store, or a model folder that holds one in packed/; for a folder with a checkpoint alone the
+ * message says how to pack it. */
 int model_open(const char *path, const struct model_options *o, struct model **out, struct err *e);
 void model_close(struct model *m);
 bool model_is_stop(const struct model *m, int32_t id);
