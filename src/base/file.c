@@ -1,6 +1,7 @@
 /* Files: see file.h. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -254,6 +255,28 @@ int file_sync_dir(const char *path, struct err *e)
                  ? err_sys(e, "%s: flushing to disk failed", path)
                  : 0;
     close(fd);
+    return rc;
+}
+
+int file_each(const char *dir, int (*fn)(void *ctx, const char *name, struct err *e), void *ctx,
+              struct err *e)
+{
+    int rc = 0;
+    DIR *d = opendir(dir);
+    if (!d)
+        return err_sys(e, "%s: cannot list this directory", dir);
+    for (struct dirent *entry; !rc;) {
+        errno = 0;
+        entry = readdir(d);
+        if (!entry) {
+            if (errno)
+                rc = err_sys(e, "%s: listing this directory failed", dir);
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            rc = fn(ctx, entry->d_name, e);
+    }
+    closedir(d);
     return rc;
 }
 
