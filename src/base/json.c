@@ -1,6 +1,7 @@
 /* JSON: see json.h. */
 #include "base/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,8 +12,11 @@
 int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e)
 {
     json_error_t je;
+    errno = 0;
     json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
     *out = NULL;
+    if (!v && errno == ENOMEM) /* the parser calls some failed allocations bad syntax */
+        return ERR(e, E_NOMEM, "%s: no memory to read its JSON", where);
     if (!v)
         return ERR(e, E_FORMAT, "%s: line %d, column %d: not valid JSON: %s", where, je.line,
                    je.column, je.text);

@@ -4,9 +4,9 @@
  *   N bytes   JSON object: name -> {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__"
  *   rest      the data; offsets count from here
  *
- * Refused: a header over 100 MiB or past the end of the file, duplicate names, unknown dtypes,
- * spans whose size is not shape times dtype, that overlap, leave holes or end outside the
- * file. */
+ * Refused: a header over 100 MiB or past the end of the file, duplicate names, names with control
+ * characters, unknown dtypes and fields, spans whose size is not shape times dtype, that overlap,
+ * leave holes or end outside the file. Data need not be aligned: a tensor may start at any byte. */
 #ifndef CHECKPOINT_SAFETENSORS_H
 #define CHECKPOINT_SAFETENSORS_H
 
@@ -29,7 +29,7 @@ struct tensor {
 struct safetensors {
     struct tensor *tensors; /* in order of offset */
     size_t n_tensors;
-    char *metadata; /* the __metadata__ object as JSON text, or NULL */
+    char *metadata; /* the __metadata__ object, valid JSON as it stands in the file, or NULL */
 };
 
 /* Parses a header (the N bytes) of a file of file_bytes bytes. `path` opens the messages. */
