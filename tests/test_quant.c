@@ -230,7 +230,7 @@ static void check_low_bits(int bits, const json_t *c, const uint8_t *codes, size
     assert_int_equal(len, lowbit_bytes(bits, n));
     lowbit_from_q4(bits, codes, n, got);
     assert_memory_equal(got, want, len);
-    lowbit_decode_row(bits, got, &s, &b, n, n, values);
+    (bits == 3 ? q3_decode_row : q2_decode_row)(got, &s, &b, n, n, values);
     for (size_t i = 0; i < n; i++) {
         int q4 = codes[i / 2] >> 4 * (i % 2) & 15;
         float middle = bits == 3 ? (float)(q4 >> 1) * 2 + 0.5f : (float)(q4 >> 2) * 4 + 1.5f;
@@ -295,7 +295,7 @@ static void test_rows(void **state)
                 q4_decode_row(codes, s, b, N, groups[k], row);
             else
                 lowbit_from_q4(bits, codes, N, low),
-                    lowbit_decode_row(bits, low, s, b, N, groups[k], row);
+                    (bits == 3 ? q3_decode_row : q2_decode_row)(low, s, b, N, groups[k], row);
             for (size_t i = 0; i < N; i++) {
                 int q = codes[i / 2] >> 4 * (i % 2) & 15;
                 float mid = bits == 4   ? (float)q

@@ -46,8 +46,8 @@ uint64_t file_disk_bytes(const char *path); /* room it takes on disk; 0 when it 
 int file_make_dir(const char *path, struct err *e); /* one level; an existing directory is fine */
 int file_remove(const char *path, struct err *e);   /* a missing file is fine */
 int file_sync_dir(const char *path, struct err *e);
-/* Calls fn with the name of every entry of a directory ("." and ".." left out), in no order, until it
- * returns something else than 0, which is then returned. */
+/* Calls fn with the name of every entry of a directory ("." and ".." left out), in no order, until
+ * it returns something else than 0, which is then returned. */
 int file_each(const char *dir, int (*fn)(void *ctx, const char *name, struct err *e), void *ctx,
               struct err *e);
 /* "dir/name" in memory to free with mem_free, or NULL when memory is short. */

@@ -1,5 +1,5 @@
-/* A checkpoint: see checkpoint.h. Opening reads every header, joins the tensors into one sorted table
- * and holds it against the index. */
+/* A checkpoint: see checkpoint.h. Opening reads every header, joins the tensors into one sorted
+ * table and holds it against the index. */
 #include "checkpoint/checkpoint.h"
 
 #include <assert.h>

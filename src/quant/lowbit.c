@@ -1,14 +1,14 @@
 /* Q3 and Q2: see lowbit.h.
  *
  * A chunk of 32 codes is two words of 2-bit fields (the upper two bits of a code), for 3-bit codes
- * followed by one word of their lowest bits. Byte b of word t holds four codes, so that one mask takes
- * the same field of four neighbours:
+ * followed by one word of their lowest bits. Byte b of word t holds four codes, so that one mask
+ * takes the same field of four neighbours:
  *
  *   bits of byte b     0-1          2-3          4-5           6-7
  *   code 16t + ...     2b           8 + 2b       2b + 1        9 + 2b
  *
- * In Q4 these are byte 8t + b (2b low, 2b + 1 high) and byte 8t + 4 + b. In the third word the lowest
- * bits of the same four codes are bits 4t .. 4t + 3 of byte b. */
+ * In Q4 these are byte 8t + b (2b low, 2b + 1 high) and byte 8t + 4 + b. In the third word the
+ * lowest bits of the same four codes are bits 4t .. 4t + 3 of byte b. */
 #include "quant/lowbit.h"
 
 #include "quant/half.h"
@@ -54,15 +54,27 @@ static void unpack(int bits, const uint8_t *chunk, uint8_t *q)
     }
 }
 
-void lowbit_decode_row(int bits, const uint8_t *codes, const uint16_t *scales,
-                       const uint16_t *biases, size_t n, size_t group, float *out)
+static void decode_chunk(int bits, const uint8_t *codes, float scale, float bias, float *out)
 {
+    uint8_t q[CHUNK];
     float step = bits == 3 ? 2 : 4, middle = bits == 3 ? 0.5f : 1.5f;
-    for (size_t i = 0; i < n; i += CHUNK, codes += lowbit_bytes(bits, CHUNK)) {
-        uint8_t q[CHUNK];
-        float scale = bf16_to_f32(scales[i / group]), bias = bf16_to_f32(biases[i / group]);
-        unpack(bits, codes, q);
-        for (int j = 0; j < CHUNK; j++)
-            out[i + (size_t)j] = ((float)q[j] * step + middle) * scale + bias;
-    }
+    unpack(bits, codes, q);
+    for (int j = 0; j < CHUNK; j++)
+        out[j] = ((float)q[j] * step + middle) * scale + bias;
+}
+
+void q3_decode_row(const uint8_t *codes, const uint16_t *scales, const uint16_t *biases, size_t n,
+                   size_t group, float *out)
+{
+    for (size_t i = 0; i < n; i += CHUNK, codes += lowbit_bytes(3, CHUNK))
+        decode_chunk(3, codes, bf16_to_f32(scales[i / group]), bf16_to_f32(biases[i / group]),
+                     out + i);
+}
+
+void q2_decode_row(const uint8_t *codes, const uint16_t *scales, const uint16_t *biases, size_t n,
+                   size_t group, float *out)
+{
+    for (size_t i = 0; i < n; i += CHUNK, codes += lowbit_bytes(2, CHUNK))
+        decode_chunk(2, codes, bf16_to_f32(scales[i / group]), bf16_to_f32(biases[i / group]),
+                     out + i);
 }

@@ -12,9 +12,11 @@
 
 /* bits 3 or 2; n a multiple of 32. codes4 holds n/2 bytes; out n/32*12 or n/32*8. */
 void lowbit_from_q4(int bits, const uint8_t *codes4, size_t n, uint8_t *out);
-/* out[0..n) = values; n a multiple of group and of 32; group a multiple of 32 or 64. */
-void lowbit_decode_row(int bits, const uint8_t *codes, const uint16_t *scales,
-                       const uint16_t *biases, size_t n, size_t group, float *out);
+/* out[0..n) = values; n a multiple of group and of 32; group a multiple of 32. */
+void q3_decode_row(const uint8_t *codes, const uint16_t *scales, const uint16_t *biases, size_t n,
+                   size_t group, float *out);
+void q2_decode_row(const uint8_t *codes, const uint16_t *scales, const uint16_t *biases, size_t n,
+                   size_t group, float *out);
 /* Bytes of n codes (n a multiple of 32). */
 static inline size_t lowbit_bytes(int bits, size_t n)
 {

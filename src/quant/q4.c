@@ -1,6 +1,6 @@
-/* Q4: see q4.h. Plain loops over blocks of known length, shaped so that compilers vectorise them; the
- * bits do not depend on whether they do, since each value is a chain of single IEEE operations and
- * nothing is contracted. Pure functions of their arguments: any number of threads may call them. */
+/* Q4: see q4.h. Plain loops over blocks of known length, shaped so that compilers vectorise them;
+ * the bits do not depend on whether they do, since each value is a chain of single IEEE operations
+ * and nothing is contracted. Pure functions: any number of threads may call them. */
 #include "quant/q4.h"
 
 #include <math.h>
@@ -11,28 +11,34 @@
 #define SCALE_MIN 1e-7f
 #define BLOCK     32 /* divides the usual group sizes */
 
-/* The line through a group before its two numbers are rounded to bf16: value = code * scale + bias. */
+/* value = code * scale + bias, before the two numbers are rounded to bf16. */
 struct line {
     float scale, bias;
 };
 
-/* The smallest and the largest value; -1 if any is not finite. Compares the bits as integers, with
- * negative values flipped so that they fall in order: no NaN cases, so that it vectorises, and what
- * is not finite comes out at an end. That -0 is below +0 here makes no difference to a line. */
+/* The bits of a f32 to an integer of the same order, and back. */
+static inline int32_t flip(int32_t u)
+{
+    return u ^ (u < 0 ? INT32_MAX : 0);
+}
+
+/* The smallest and the largest value; -1 if any is not finite. Compares integers: no
+ * NaN cases, so that it vectorises, and what is not finite comes out at an end. That -0 is below +0
+ * here makes no difference to a line. */
 static inline int find_range(const float *x, size_t n, float *lo, float *hi)
 {
     int32_t least = INT32_MAX, most = INT32_MIN;
     for (size_t i = 0; i < n; i++) {
         int32_t u;
         memcpy(&u, &x[i], sizeof u);
-        u ^= u >> 31 & INT32_MAX;
+        u = flip(u);
         least = u < least ? u : least;
         most = u > most ? u : most;
     }
     if (most >= 0x7F800000 || least <= ~0x7F800000)
         return -1;
-    least ^= least >> 31 & INT32_MAX;
-    most ^= most >> 31 & INT32_MAX;
+    least = flip(least);
+    most = flip(most);
     memcpy(lo, &least, sizeof *lo);
     memcpy(hi, &most, sizeof *hi);
     return 0;

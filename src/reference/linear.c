@@ -24,12 +24,10 @@ const float *linear_row(const struct matrix *m, int r, float *room)
         q4_decode_row(codes + at / 2, scales, biases, n, (size_t)m->group, room);
         break;
     case MATRIX_Q3:
-        lowbit_decode_row(3, codes + lowbit_bytes(3, at), scales, biases, n, (size_t)m->group,
-                          room);
+        q3_decode_row(codes + lowbit_bytes(3, at), scales, biases, n, (size_t)m->group, room);
         break;
     case MATRIX_Q2:
-        lowbit_decode_row(2, codes + lowbit_bytes(2, at), scales, biases, n, (size_t)m->group,
-                          room);
+        q2_decode_row(codes + lowbit_bytes(2, at), scales, biases, n, (size_t)m->group, room);
         break;
     }
     return room;
