@@ -14,7 +14,8 @@
 
 enum { V = 50, CTX = 64, N = 12 };
 
-static const int32_t ids[N] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+static int32_t digits[N] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+static const struct tokens ids = {digits, N, N};
 
 /* An engine with an observer: a capture's or a dump's. */
 struct side {
@@ -82,7 +83,7 @@ static void test_equal_engines(void **state)
     side_open(&a);
     side_open(&b);
     struct check_side l = engine_side(&a), rt = engine_side(&b);
-    assert_ok(check_run(&l, &rt, ids, N, 0, &r, &e), e);
+    assert_ok(check_run(&l, &rt, &ids, 0, &r, &e), e);
     assert_false(r.differs);
     assert_int_equal(r.n_blocks, N * AID_FAKE_LAYERS * 2);
     assert_int_equal(r.n_values, N * AID_FAKE_LAYERS * 10);
@@ -107,7 +108,7 @@ static void test_names_the_place(void **state)
             b.fake.odd_by = mode == 1 ? NAN : 1e-3f;
             b.fake.odd_routes = mode == 2;
             struct check_side l = engine_side(&a), rt = engine_side(&b);
-            assert_ok(check_run(&l, &rt, ids, N, 1e-5, &r, &e), e);
+            assert_ok(check_run(&l, &rt, &ids, 1e-5, &r, &e), e);
             assert_true(r.differs);
             assert_int_equal(r.first.what, mode == 2 ? SEEN_ROUTE : SEEN_RESIDUAL);
             assert_int_equal(r.first.il, il);
@@ -135,7 +136,7 @@ static void test_tolerance(void **state)
     b.fake.odd_layer = 1;
     b.fake.odd_by = 1e-3f;
     struct check_side l = engine_side(&a), rt = engine_side(&b);
-    assert_ok(check_run(&l, &rt, ids, N, 2e-3, &r, &e), e);
+    assert_ok(check_run(&l, &rt, &ids, 2e-3, &r, &e), e);
     assert_false(r.differs);
     assert_true(r.worst.difference > 0);
     assert_int_equal(r.worst.pos, 0);
@@ -151,7 +152,7 @@ static void test_against_dump(void **state)
     struct side a;
     struct check_result r;
     struct dump_file *f;
-    char *path = make_dump(dir, "d", ids, N);
+    char *path = make_dump(dir, "d", digits, N);
     assert_ok(dump_file_open(path, &f, &e), e);
     assert_int_equal(dump_file_positions(f), N);
     assert_null(dump_file_find(f, SEEN_RESIDUAL, AID_FAKE_LAYERS, 0));
@@ -160,24 +161,25 @@ static void test_against_dump(void **state)
 
     side_open(&a);
     struct check_side l = engine_side(&a), rt = {.dump = f};
-    assert_ok(check_run(&l, &rt, ids, N, 0, &r, &e), e);
+    assert_ok(check_run(&l, &rt, &ids, 0, &r, &e), e);
     assert_false(r.differs);
     assert_int_equal(r.n_blocks, N * AID_FAKE_LAYERS * 2);
     side_close(&a);
 
     /* Other tokens from position 5 on; then more tokens than the dump has. */
     int32_t other[N + 1];
-    memcpy(other, ids, sizeof ids);
+    memcpy(other, digits, sizeof digits);
     other[5] = 40;
     other[N] = 1;
     side_open(&a);
     l = engine_side(&a);
-    assert_ok(check_run(&l, &rt, other, N, 0, &r, &e), e);
+    assert_ok(check_run(&l, &rt, &(struct tokens){other, N, N}, 0, &r, &e), e);
     assert_true(r.differs && r.first.pos == 5);
     side_close(&a);
     side_open(&a);
     l = engine_side(&a);
-    assert_int_equal(check_run(&l, &rt, other, N + 1, 0, &r, &e), -E_FORMAT);
+    assert_int_equal(check_run(&l, &rt, &(struct tokens){other, N + 1, N + 1}, 0, &r, &e),
+                     -E_FORMAT);
     assert_non_null(strstr(e.msg, "position 12"));
     side_close(&a);
     dump_file_close(f);
@@ -220,7 +222,7 @@ static void test_damaged_dumps(void **state)
     char *dir = aid_tmpdir();
     struct err e = {0};
     struct dump_file *f;
-    char *path = make_dump(dir, "d", ids, 1), *file = file_join(path, DUMP_FILE);
+    char *path = make_dump(dir, "d", digits, 1), *file = file_join(path, DUMP_FILE);
     struct buf whole = BUF_INIT;
     assert_ok(file_read_all(file, 1 << 20, &whole, &e), e);
     assert_int_equal(whole.len, 16 + AID_FAKE_LAYERS * (32 + 16 + 32 + 32));
@@ -272,7 +274,7 @@ static void test_never_mixes(void **state)
     char *dir = aid_tmpdir();
     struct err e = {0};
     struct dump *d = NULL;
-    char *path = make_dump(dir, "d", ids, 2);
+    char *path = make_dump(dir, "d", digits, 2);
     assert_int_equal(dump_open(path, &d, &e), -E_ARG);
     assert_non_null(strstr(e.msg, "there already"));
     err_clear(&e);
@@ -296,9 +298,9 @@ static void test_full_disk(void **state)
         assert_ok(dump_open(dir, &d, &e), e);
         s.fake.observe = dump_observer(d);
         file_fault_at(FILE_FAULT_WRITE, nth);
-        run(&s, ids, 1);
+        run(&s, digits, 1);
         file_fault_at(FILE_FAULT_WRITE, 0);
-        run(&s, ids, 1);
+        run(&s, digits, 1);
         struct stat st;
         char *file = file_join(dir, DUMP_FILE);
         assert_int_equal(stat(file, &st), 0);
@@ -313,7 +315,7 @@ static void test_full_disk(void **state)
 static void test_memory(void **state)
 {
     (void)state;
-    char *dir = aid_tmpdir(), *path = make_dump(dir, "d", ids, 3);
+    char *dir = aid_tmpdir(), *path = make_dump(dir, "d", digits, 3);
     struct err e = {0};
     struct dump_file *f = NULL;
     struct dump *d = NULL;
@@ -346,7 +348,7 @@ static void test_memory(void **state)
         t.m.engine->ops->sequence_reset(t.seq);
         err_clear(&e);
         mem_fail_at(n);
-        rc = check_run(&l, &rt, ids, 3, 0, &r, &e);
+        rc = check_run(&l, &rt, &(struct tokens){digits, 3, 3}, 0, &r, &e);
         mem_fail_at(0);
         assert_true(rc == 0 || rc == -E_NOMEM);
     }

@@ -18,18 +18,18 @@ static const struct block *find(const struct check_side *side, const struct show
 static void compare(const struct block *a, const struct block *b, double tolerance,
                     struct check_result *out);
 
-int check_run(const struct check_side *left, const struct check_side *right, const int32_t *ids,
-              size_t n, double tolerance, struct check_result *out, struct err *e)
+int check_run(const struct check_side *left, const struct check_side *right,
+              const struct tokens *ids, double tolerance, struct check_result *out, struct err *e)
 {
     float *logits = mem_array((size_t)left->engine->weights->config.vocab, sizeof *logits);
     int rc = logits ? 0 : ERR(e, E_NOMEM, "no memory for a row of logits");
     *out = (struct check_result){0};
-    for (size_t pos = 0; !rc && pos < n; pos++) {
+    for (size_t pos = 0; !rc && pos < ids->n; pos++) {
         struct shown l = {0}, r = {0};
         const long before = out->n_blocks;
-        rc = show(left, ids[pos], logits, &l, e);
+        rc = show(left, ids->ids[pos], logits, &l, e);
         if (!rc)
-            rc = show(right, ids[pos], logits, &r, e);
+            rc = show(right, ids->ids[pos], logits, &r, e);
         for (size_t i = 0; !rc && i < l.n; i++) {
             const struct block *other = find(right, &r, &l.blocks[i]);
             if (other)

@@ -40,24 +40,22 @@ static void pad(struct buf *b)
     buf_add(b, zeros, (8 - b->len % 8) % 8);
 }
 
-static void add_frame(struct buf *b, enum seen what, int il, int pos, enum dump_type type,
-                      const void *values, size_t n)
+static void add_frame(struct buf *b, const struct block *k)
 {
-    struct dump_frame f = {.il = il, .pos = pos, .type = type, .n = (uint32_t)n};
-    const char *name = seen_name(what);
+    struct dump_frame f = {.il = k->il, .pos = k->pos, .type = k->type, .n = (uint32_t)k->n};
+    const char *name = seen_name(k->what);
     memcpy(f.what, name, strnlen(name, sizeof f.what));
     buf_add(b, &f, sizeof f);
-    buf_add(b, values, n * (type == DUMP_F32 ? sizeof(float) : sizeof(int64_t)));
+    buf_add(b, k->values, k->n * (k->type == DUMP_F32 ? sizeof(float) : sizeof(int64_t)));
     pad(b);
 }
 
-static void dump_frame_write(struct dump *d, enum seen what, int il, int pos, enum dump_type type,
-                             const void *values, size_t n)
+static void dump_block(struct dump *d, const struct block *k)
 {
     if (d->err.code)
         return;
     buf_clear(&d->frame);
-    add_frame(&d->frame, what, il, pos, type, values, n);
+    add_frame(&d->frame, k);
     if (buf_check(&d->frame, &d->err) ||
         file_write_at(&d->file, d->end, d->frame.data, d->frame.len, &d->err))
         return;
@@ -66,12 +64,12 @@ static void dump_frame_write(struct dump *d, enum seen what, int il, int pos, en
 
 static void dump_floats(void *ctx, enum seen what, int il, int pos, const float *x, size_t n)
 {
-    dump_frame_write(ctx, what, il, pos, DUMP_F32, x, n);
+    dump_block(ctx, &(struct block){what, il, pos, DUMP_F32, n, x});
 }
 
 static void dump_ints(void *ctx, enum seen what, int il, int pos, const int64_t *ids, size_t n)
 {
-    dump_frame_write(ctx, what, il, pos, DUMP_I64, ids, n);
+    dump_block(ctx, &(struct block){what, il, pos, DUMP_I64, n, ids});
 }
 
 static int create(struct dump *d, const char *path, struct err *e)
@@ -132,14 +130,14 @@ static int close_with(struct dump *d, struct err *e)
 static void capture_floats(void *ctx, enum seen what, int il, int pos, const float *x, size_t n)
 {
     struct capture *c = ctx;
-    add_frame(&c->frames, what, il, pos, DUMP_F32, x, n);
+    add_frame(&c->frames, &(struct block){what, il, pos, DUMP_F32, n, x});
     c->n_blocks++;
 }
 
 static void capture_ints(void *ctx, enum seen what, int il, int pos, const int64_t *ids, size_t n)
 {
     struct capture *c = ctx;
-    add_frame(&c->frames, what, il, pos, DUMP_I64, ids, n);
+    add_frame(&c->frames, &(struct block){what, il, pos, DUMP_I64, n, ids});
     c->n_blocks++;
 }
 
@@ -173,8 +171,8 @@ void capture_clear(struct capture *c)
     c->n_blocks = 0;
 }
 
-/* The block whose frame starts at *at, which is moved behind it. False, with nothing moved, when the
- * frame is not whole or makes no sense. */
+/* The block whose frame starts at *at, which is moved behind it. False, with nothing moved, when
+ * the frame is not whole or makes no sense. */
 static bool next_block(const uint8_t *data, size_t len, size_t *at, struct block *out)
 {
     struct dump_frame f;

@@ -33,8 +33,8 @@ struct block {
     const void *values; /* [n] float or int64_t, borrowed from capture or file */
 };
 
-/* Writes frames as an engine computes them. Creates dir; one that holds a dump already is refused, so
- * that two runs never mix. */
+/* Writes frames as an engine computes them. Creates dir; one that holds a dump already is refused,
+ * so that two runs never mix. */
 struct dump;
 int dump_open(const char *dir, struct dump **out, struct err *e);
 const struct observer *dump_observer(const struct dump *d); /* borrowed until close */
@@ -46,8 +46,8 @@ int capture_open(struct capture **out, struct err *e);
 void capture_close(struct capture *c);
 const struct observer *capture_observer(const struct capture *c); /* borrowed until close */
 void capture_clear(struct capture *c);
-/* E_NOMEM when something could not be kept since capture_clear; else the blocks, borrowed until more
- * is computed. */
+/* E_NOMEM when something could not be kept since capture_clear; else the blocks, borrowed until
+ * more is computed. */
 int capture_blocks(struct capture *c, const struct block **out, size_t *n, struct err *e);
 
 /* A dump, read and validated whole. */
@@ -57,7 +57,7 @@ int dump_file_open(const char *dir, struct dump_file **out, struct err *e);
 int dump_file_parse(const void *data, size_t len, const char *where, struct dump_file **out,
                     struct err *e);
 void dump_file_close(struct dump_file *f);
-/* The block; of several for one position (a rejected draft, a second sequence) the last. Or NULL. */
+/* The block, or NULL. Of several for one place (a rejected draft, a second sequence) the last. */
 const struct block *dump_file_find(const struct dump_file *f, enum seen what, int il, int pos);
 int dump_file_positions(const struct dump_file *f); /* highest position + 1 */
 

@@ -25,8 +25,7 @@ struct generation {
     uint64_t start_ns, first_ns, last_ns; /* call, first token, latest token */
 };
 
-static int check(const struct model *m, const struct sequence *seq, const struct tokens *prompt,
-                 int n_cached, struct err *e);
+static int check(const struct model *m, int n_cached, const struct tokens *prompt, struct err *e);
 static int prepare(struct generation *g, struct err *e);
 static int feed(struct generation *g, struct err *e);
 static int choose(struct generation *g, struct err *e);
@@ -39,10 +38,10 @@ const char *finish_name(enum finish f)
 }
 
 int generation_open(struct model *m, struct sequence *seq, const struct tokens *prompt,
-                    int n_cached, const struct generate_options *o, struct generation **out,
-                    struct err *e)
+                    const struct generate_options *o, struct generation **out, struct err *e)
 {
-    if (check(m, seq, prompt, n_cached, e))
+    const int n_cached = m->engine->ops->sequence_length(seq);
+    if (check(m, n_cached, prompt, e))
         return -e->code;
     struct generation *g = mem_zalloc(1, sizeof *g);
     if (!g)
@@ -109,13 +108,13 @@ int generation_result(const struct generation *g, struct generate_result *out, s
     return 0;
 }
 
-int generate(struct model *m, struct sequence *seq, const struct tokens *prompt, int n_cached,
+int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
              const struct generate_options *o, struct generate_result *out, struct err *e)
 {
     struct generation *g;
     const char *text;
     size_t len;
-    if (generation_open(m, seq, prompt, n_cached, o, &g, e))
+    if (generation_open(m, seq, prompt, o, &g, e))
         return -e->code;
     int rc = generation_next(g, &text, &len, e);
     while (!rc && text) {
@@ -131,10 +130,9 @@ int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
     return rc;
 }
 
-static int check(const struct model *m, const struct sequence *seq, const struct tokens *prompt,
-                 int n_cached, struct err *e)
+static int check(const struct model *m, int n_cached, const struct tokens *prompt, struct err *e)
 {
-    const int vocab = m->weights.config.vocab, there = m->engine->ops->sequence_length(seq);
+    const int vocab = m->weights.config.vocab;
     if (prompt->n == 0)
         return ERR(e, E_ARG, "the prompt has no tokens: give at least one");
     if (prompt->n >= (size_t)m->ctx)
@@ -143,9 +141,9 @@ static int check(const struct model *m, const struct sequence *seq, const struct
             "the prompt has %zu tokens and the context holds %d, answer included: shorten the "
             "prompt or raise --max-ctx",
             prompt->n, m->ctx);
-    if (n_cached != there || (size_t)n_cached >= prompt->n)
-        return ERR(e, E_ARG, "%d of %zu prompt tokens are said to be in the state, which holds %d",
-                   n_cached, prompt->n, there);
+    if ((size_t)n_cached >= prompt->n)
+        return ERR(e, E_ARG, "the state holds %d tokens, the prompt %zu: nothing is left to feed",
+                   n_cached, prompt->n);
     for (size_t i = 0; i < prompt->n; i++)
         if (prompt->ids[i] < 0 || prompt->ids[i] >= vocab)
             return ERR(e, E_ARG, "prompt token %zu has the id %d; the model's ids are 0 to %d", i,
@@ -197,8 +195,8 @@ static int feed_rows(struct generation *g, const int32_t *ids, int n, bool want,
     return 0;
 }
 
-/* What has to be in the state before the next choice: at first the prompt, later the token before. The
- * last prompt token goes alone, because a step has room for logits of one row. */
+/* What has to be in the state before the next choice: at first the prompt, later the token before.
+ * The last prompt token goes alone, because there is room for the logits of one row. */
 static int feed(struct generation *g, struct err *e)
 {
     if (!g->prompt)

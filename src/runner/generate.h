@@ -4,8 +4,9 @@
  * whole loop for callers that are called back. Memory is taken when it opens: a token allocates
  * nothing (but text longer than any piece before it).
  *
- *      open --next (feeds the prompt, chooses)--> answering --next (feeds the token before, chooses)-->
- *      ... --> finished (stop, length or interrupted): next gives no more text
+ *      opened --next (feeds the prompt, chooses)--> answering
+ *      answering --next (feeds the token before, chooses)--> answering, or finished
+ *      finished (stop, length, interrupted): next gives no more text
  */
 #ifndef RUNNER_GENERATE_H
 #define RUNNER_GENERATE_H
@@ -41,22 +42,22 @@ struct generate_result {
 
 struct generation;
 
-/* Generates behind `seq`, whose committed tokens must be the first n_cached of prompt, less than all.
- * E_ARG: an empty prompt. E_LIMIT, before anything is computed: prompt and one token do not fit, with
- * both numbers. prompt is borrowed until the first generation_next returned, o's arrays until close. */
+/* Generates behind `seq`, whose committed tokens must be a beginning of prompt, less than all of
+ * it. E_ARG: an empty prompt. E_LIMIT, before anything is computed: prompt and one token do not
+ * fit, with both numbers. prompt is borrowed until the first generation_next returned, o's arrays
+ * until close. */
 int generation_open(struct model *m, struct sequence *seq, const struct tokens *prompt,
-                    int n_cached, const struct generate_options *o, struct generation **out,
-                    struct err *e);
+                    const struct generate_options *o, struct generation **out, struct err *e);
 void generation_close(struct generation *g);
-/* One more token. *text is what became certain by it, perhaps "", borrowed until the next call; NULL
- * once the answer is finished. After a failure only generation_close is left. */
+/* One more token. *text is what became certain by it, perhaps "", borrowed until the next call;
+ * NULL once the answer is finished. After a failure only generation_close is left. */
 int generation_next(struct generation *g, const char **text, size_t *len, struct err *e);
 /* What it came to so far; ids are copied and the caller's. */
 int generation_result(const struct generation *g, struct generate_result *out, struct err *e);
 
-/* The same, whole. On return seq holds the prompt and the answer without its last token (which no one
- * needed to feed yet), or what was fed when it was interrupted; on failure some prefix of that. */
-int generate(struct model *m, struct sequence *seq, const struct tokens *prompt, int n_cached,
+/* The same, whole. On return seq holds the prompt and the answer without its last token (which
+ * no one needed to feed yet), or what was fed when it was interrupted; on failure some prefix. */
+int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
              const struct generate_options *o, struct generate_result *out, struct err *e);
 
 #endif

@@ -35,8 +35,8 @@ struct model {
     struct dump *dump; /* of CHERENKOV_DUMP, or NULL */
 };
 
-/* path: a store, or a model folder that holds one in packed/; for a folder with a checkpoint alone the
- * message says how to pack it. */
+/* path: a store, or a model folder that holds one in packed/; for a folder with a checkpoint alone
+ * the message says how to pack it. */
 int model_open(const char *path, const struct model_options *o, struct model **out, struct err *e);
 void model_close(struct model *m);
 bool model_is_stop(const struct model *m, int32_t id);

@@ -1,8 +1,8 @@
 /* Choosing a token from logits: see sample.h, and docs/numerics.md for order and ties.
  *
- * Candidates live in a heap with the best one (largest logit, then lowest id) on top. The filters keep
- * a prefix of the descending order, so only that prefix is ever taken off the heap: with the usual
- * settings some twenty of a quarter million. */
+ * Candidates live in a heap with the best one (largest logit, then lowest id) on top. The filters
+ * keep a prefix of the descending order, so only that prefix is ever taken off the heap: with the
+ * usual settings some twenty of a quarter million. */
 #include "runner/sample.h"
 
 #include <math.h>
@@ -172,8 +172,8 @@ static double weight(const struct sampler *s, struct candidate c)
     return exp((c.logit - s->top) / s->o.temperature);
 }
 
-/* How many of the best n top-p and min-p leave over, at least one; *mass is that of the n before and
- * of those left after. */
+/* How many of the best n top-p and min-p leave over, at least one; *mass is that of the n before
+ * and of those left after. */
 static int cut(struct sampler *s, int n, double *mass)
 {
     const double enough = s->o.top_p * *mass;
@@ -187,8 +187,8 @@ static int cut(struct sampler *s, int n, double *mass)
     return kept;
 }
 
-/* u in [0, 1) falls on one of the candidates kept. Masses are summed in descending order; that of all
- * tokens, which are not sorted for it, in order of ids. */
+/* u in [0, 1) falls on one of the candidates kept. Masses are summed in descending order; that of
+ * all tokens, which are not sorted for it, in order of ids. */
 static int32_t draw(struct sampler *s, double u)
 {
     const struct sample_options *o = &s->o;

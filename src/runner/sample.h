@@ -31,8 +31,8 @@ int sampler_open(int vocab, int n_tokens_used, const struct sample_options *o, s
 void sampler_close(struct sampler *s);
 /* Tokens of prompt and answer, for the penalties. */
 void sampler_accept(struct sampler *s, int32_t id);
-/* The token for `position`. logits [vocab] is read only. E_NONFINITE names token and position. Ids at
- * or above n_tokens_used (padding rows of the head) are neither looked at nor chosen. */
+/* The token for `position`. logits [vocab] is read only. E_NONFINITE names token and position. Ids
+ * at or above n_tokens_used (padding rows of the head) are neither looked at nor chosen. */
 int sampler_choose(struct sampler *s, const float *logits, uint64_t position, int32_t *id,
                    struct err *e);
 /* E_ARG with the name and the allowed range of a value that is out of it. */
