@@ -60,6 +60,8 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
+    if (n < 0)
+        b->failed = true;
     char *to = n < 0 ? NULL : buf_reserve(b, (size_t)n);
     if (!to)
         return;

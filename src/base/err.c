@@ -5,16 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Messages quote names from files: no byte of theirs may break the line or steer the terminal. */
+static void make_plain(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7F)
+            *s = '?';
+}
+
 static void set_va(struct err *e, int code, const char *fmt, va_list ap)
 {
-    if (e->code)
-        return;
     e->code = code;
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    make_plain(e->msg);
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
+    if (e->code)
+        return -e->code;
     va_list ap;
     va_start(ap, fmt);
     set_va(e, code, fmt, ap);
@@ -25,14 +34,14 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 int err_sys(struct err *e, const char *fmt, ...)
 {
     int no = errno, code = E_IO;
+    if (e->code)
+        return -e->code;
     if (no == ENOSPC || no == EDQUOT)
         code = E_SPACE;
     else if (no == ENOENT)
         code = E_NOTFOUND;
     else if (no == ENOMEM)
         code = E_NOMEM;
-    if (e->code)
-        return -code;
     va_list ap;
     va_start(ap, fmt);
     set_va(e, code, fmt, ap);
@@ -52,6 +61,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
+    make_plain(e->msg);
     size_t n = strlen(e->msg);
     snprintf(e->msg + n, sizeof e->msg - n, ": %s", old);
     return -e->code;

@@ -29,7 +29,8 @@ struct err {
 };
 
 /* Records a failure and evaluates to -code: `return ERR(e, E_FORMAT, "%s: ...", path);`
- * Keeps the message that is there already, so that the first failure is the one reported. */
+ * If one is recorded already it stays, and its code is returned: the first failure is the one
+ * reported. Control characters of what is quoted become '?'. */
 #define ERR(e, code, ...) err_set((e), (code), __VA_ARGS__)
 
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -26,12 +26,28 @@ void file_fault_at(enum file_fault kind, long nth)
 static bool faulty(enum file_fault kind, bool sticky)
 {
     long left = atomic_load_explicit(&fault[kind], memory_order_relaxed);
-    if (left == 0)
-        return false;
-    if (left == 1)
-        return sticky || atomic_exchange(&fault[kind], 0) == 1;
-    atomic_fetch_sub(&fault[kind], 1);
-    return false;
+    while (left > 0 && !(left == 1 && sticky)) {
+        if (atomic_compare_exchange_weak(&fault[kind], &left, left - 1))
+            return left == 1;
+    }
+    return left == 1;
+}
+
+/* pread and pwrite with the faults that tests ask for. */
+static ssize_t read_some(int fd, void *to, size_t n, uint64_t off)
+{
+    errno = faulty(FILE_FAULT_INTR, false) ? EINTR : faulty(FILE_FAULT_READ, false) ? EIO : 0;
+    if (errno)
+        return -1;
+    return pread(fd, to, faulty(FILE_FAULT_SHORT, true) ? 1 : n, (off_t)off);
+}
+
+static ssize_t write_some(int fd, const void *from, size_t n, uint64_t off)
+{
+    errno = faulty(FILE_FAULT_INTR, false) ? EINTR : faulty(FILE_FAULT_WRITE, true) ? ENOSPC : 0;
+    if (errno)
+        return -1;
+    return pwrite(fd, from, faulty(FILE_FAULT_SHORT, true) ? 1 : n, (off_t)off);
 }
 
 static int open_with(const char *path, int flags, struct file *f, struct err *e)
@@ -41,9 +57,15 @@ static int open_with(const char *path, int flags, struct file *f, struct err *e)
     int fd = open(path, flags | O_CLOEXEC, 0644);
     if (fd < 0)
         return err_sys(e, "%s: cannot open", path);
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+    if (fstat(fd, &st)) {
+        int rc = err_sys(e, "%s: cannot look at it", path);
         close(fd);
-        return ERR(e, E_FORMAT, "%s: is not a regular file", path);
+        return rc;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return ERR(e, E_FORMAT, "%s: want a regular file, found %s", path,
+                   S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
     }
     char *copy = mem_strdup(path);
     if (!copy) {
@@ -74,14 +96,7 @@ int file_read_at(const struct file *f, uint64_t off, void *to, size_t n, struct 
 {
     size_t done = 0;
     while (done < n) {
-        ssize_t r;
-        if (faulty(FILE_FAULT_READ, false)) {
-            errno = EIO;
-            r = -1;
-        } else {
-            size_t ask = faulty(FILE_FAULT_SHORT, true) ? 1 : n - done;
-            r = pread(f->fd, (char *)to + done, ask, (off_t)(off + done));
-        }
+        ssize_t r = read_some(f->fd, (char *)to + done, n - done, off + done);
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0)
@@ -100,15 +115,11 @@ int file_write_at(const struct file *f, uint64_t off, const void *from, size_t n
 {
     size_t done = 0;
     while (done < n) {
-        ssize_t w;
-        if (faulty(FILE_FAULT_WRITE, true)) {
-            errno = ENOSPC;
-            w = -1;
-        } else {
-            w = pwrite(f->fd, (const char *)from + done, n - done, (off_t)(off + done));
-        }
+        ssize_t w = write_some(f->fd, (const char *)from + done, n - done, off + done);
         if (w < 0 && errno == EINTR)
             continue;
+        if (w == 0)
+            errno = EIO; /* never seen for a regular file; a loop would not end */
         if (w <= 0)
             return err_sys(e, "%s: writing %zu bytes at %llu failed", f->path, n,
                            (unsigned long long)off);
@@ -195,7 +206,7 @@ int file_replace(const char *path, const void *data, size_t n, struct err *e)
     if ((rc = file_create(tmp, &f, e)) || (rc = file_write_at(&f, 0, data, n, e)) ||
         (rc = file_sync(&f, e)) || (rc = file_close(&f, e)))
         goto fail;
-    if (rename(tmp, path)) {
+    if (faulty(FILE_FAULT_RENAME, false) ? (errno = EIO) : rename(tmp, path)) {
         rc = err_sys(e, "%s: renaming %s to it failed", path, tmp);
         goto fail;
     }
@@ -289,8 +300,9 @@ char *file_join(const char *dir, const char *name)
     if (!p)
         return NULL;
     memcpy(p, dir, a);
-    p[a] = '/';
-    memcpy(p + a + 1, name, b + 1);
+    if (a && p[a - 1] != '/')
+        p[a++] = '/';
+    memcpy(p + a, name, b + 1);
     return p;
 }
 

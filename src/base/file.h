@@ -50,7 +50,7 @@ int file_sync_dir(const char *path, struct err *e);
  * it returns something else than 0, which is then returned. */
 int file_each(const char *dir, int (*fn)(void *ctx, const char *name, struct err *e), void *ctx,
               struct err *e);
-/* "dir/name" in memory to free with mem_free, or NULL when memory is short. */
+/* "dir/name", or name alone if dir is "", to free with mem_free; NULL when memory is short. */
 char *file_join(const char *dir, const char *name);
 /* The path with symbolic links, "." and ".." resolved; to free with mem_free. */
 char *file_canonical(const char *path, struct err *e);
@@ -65,10 +65,12 @@ void map_close(struct map *m);
 
 /* Tests: what happens to the nth (1 is the next) operation of a kind; nth 0 switches it off. */
 enum file_fault {
-    FILE_FAULT_READ,  /* fails with EIO */
-    FILE_FAULT_SHORT, /* reads return at most one byte a call, from now on */
-    FILE_FAULT_WRITE, /* fails with ENOSPC, and all after it */
-    FILE_FAULT_SYNC,  /* fails with EIO */
+    FILE_FAULT_READ,   /* a read fails with EIO */
+    FILE_FAULT_WRITE,  /* a write fails with ENOSPC, and all after it */
+    FILE_FAULT_SYNC,   /* fails with EIO */
+    FILE_FAULT_RENAME, /* file_replace's rename fails with EIO */
+    FILE_FAULT_SHORT,  /* reads and writes move at most one byte a call, from the nth on */
+    FILE_FAULT_INTR,   /* a read or write is interrupted by a signal before it moves anything */
     FILE_FAULT_COUNT,
 };
 void file_fault_at(enum file_fault kind, long nth);

@@ -4,14 +4,25 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+
+/* jansson's memory comes from base/mem.h too, so that tests can make it fail. mem_free is free, so
+ * values made before this switch are no problem. */
+static void use_mem(void)
+{
+    json_set_alloc_funcs(mem_alloc, mem_free);
+}
 
 int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     json_error_t je;
+    pthread_once(&once, use_mem);
     errno = 0;
     json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
     *out = NULL;
@@ -42,9 +53,13 @@ const char *json_describe(const json_t *v, char *room, size_t n)
         return "an object";
     case JSON_ARRAY:
         return "an array";
-    case JSON_STRING:
-        snprintf(room, n, "the string \"%.60s\"", json_string_value(v));
+    case JSON_STRING: {
+        size_t len = json_string_length(v), cut = len > 60 ? 60 : len;
+        cut -= utf8_incomplete_tail(json_string_value(v), cut);
+        snprintf(room, n, "the string \"%.*s%s\"", (int)cut, json_string_value(v),
+                 cut < len ? "..." : "");
         return room;
+    }
     case JSON_INTEGER:
         snprintf(room, n, "the integer %" JSON_INTEGER_FORMAT, json_integer_value(v));
         return room;
@@ -85,6 +100,15 @@ static int wrong(const json_t *v, const char *where, const char *key, const char
                json_describe(v, room, sizeof room));
 }
 
+/* 1e7 and 4.0 are whole numbers too. */
+static bool whole_number(const json_t *v, int64_t *n)
+{
+    double r = json_real_value(v); /* 0 for what is no real */
+    bool real = json_is_real(v) && r == floor(r) && fabs(r) < 0x1p53;
+    *n = real ? (int64_t)r : json_integer_value(v);
+    return real || json_is_integer(v);
+}
+
 int json_field_int(const json_t *obj, const char *where, const char *key, bool need, int64_t lo,
                    int64_t hi, int64_t *out, struct err *e)
 {
@@ -92,14 +116,8 @@ int json_field_int(const json_t *obj, const char *where, const char *key, bool n
     int rc = field(obj, where, key, need, &v, e);
     if (rc || !v)
         return rc;
-    double r = json_is_real(v) ? json_real_value(v) : 0.5;
-    int64_t n = 0;
-    bool whole = json_is_integer(v);
-    if (whole)
-        n = json_integer_value(v);
-    else if (r == floor(r) && fabs(r) < 0x1p53) /* 1e7 and 4.0 are whole numbers too */
-        whole = true, n = (int64_t)r;
-    if (whole && n >= lo && n <= hi) {
+    int64_t n;
+    if (whole_number(v, &n) && n >= lo && n <= hi) {
         *out = n;
         return 0;
     }

@@ -22,5 +22,8 @@ void log_say(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
+    for (char *c = line; *c; c++) /* names from files must not steer the terminal */
+        if ((unsigned char)*c < 0x20 || *c == 0x7F)
+            *c = '?';
     fprintf(stderr, "cherenkov: %s%s\n", word[level], line);
 }

@@ -33,8 +33,11 @@ static void *work(void *arg)
         if (stop)
             return NULL;
         struct err e = {0};
-        if (!j->fn(j->ctx, w->id, i, &e))
+        int rc = j->fn(j->ctx, w->id, i, &e);
+        if (!rc)
             continue;
+        if (!e.code)
+            ERR(&e, rc < 0 ? -rc : rc, "item %zu failed without saying why", i);
         pthread_mutex_lock(&j->lock);
         if (i < j->failed_i) {
             j->failed_i = i;
