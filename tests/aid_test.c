@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +52,15 @@ const char *aid_program(void)
     return p ? p : "build/release/cherenkov";
 }
 
+static void pipe_or_fail(int fd[2])
+{
+    if (pipe(fd))
+        fail_msg("pipe: %s", strerror(errno));
+}
+
 static void child(const char *const *argv, const int in[2], const int out[2], const int err[2])
 {
+    signal(SIGPIPE, SIG_DFL);
     dup2(in[0], 0);
     dup2(out[1], 1);
     dup2(err[1], 2);
@@ -66,6 +75,23 @@ static void child(const char *const *argv, const int in[2], const int out[2], co
     _exit(127);
 }
 
+static void shut(struct pollfd *p)
+{
+    close(p->fd);
+    p->fd = -1;
+}
+
+/* Writes what fits; closes at the end, or when nobody reads. */
+static void feed(struct pollfd *p, const char **in)
+{
+    size_t left = strlen(*in);
+    ssize_t n = left ? write(p->fd, *in, left < PIPE_BUF ? left : PIPE_BUF) : 0;
+    if (n > 0)
+        *in += n;
+    else if (n == 0 || errno != EINTR)
+        shut(p);
+}
+
 /* Reads what is there; closes at the end. */
 static void drain(struct pollfd *p, struct buf *b)
 {
@@ -74,8 +100,7 @@ static void drain(struct pollfd *p, struct buf *b)
     if (n > 0) {
         buf_add(b, part, (size_t)n);
     } else if (n == 0 || errno != EINTR) {
-        close(p->fd);
-        p->fd = -1;
+        shut(p);
     }
 }
 
@@ -83,9 +108,11 @@ void aid_run(const char *const *argv, const char *in, struct aid_output *o)
 {
     int pin[2], pout[2], perr[2], status;
     *o = (struct aid_output){0};
-    if (pipe(pin) || pipe(pout) || pipe(perr))
-        fail_msg("pipe: %s", strerror(errno));
+    pipe_or_fail(pin);
+    pipe_or_fail(pout);
+    pipe_or_fail(perr);
     fflush(NULL);
+    void (*was)(int) = signal(SIGPIPE, SIG_IGN);
     pid_t pid = fork();
     if (pid < 0)
         fail_msg("fork: %s", strerror(errno));
@@ -94,13 +121,14 @@ void aid_run(const char *const *argv, const char *in, struct aid_output *o)
     close(pin[0]);
     close(pout[1]);
     close(perr[1]);
-    if (in && write(pin[1], in, strlen(in)) < 0 && errno != EPIPE)
-        fail_msg("writing to %s: %s", argv[0], strerror(errno));
-    close(pin[1]);
-    struct pollfd p[2] = {{pout[0], POLLIN, 0}, {perr[0], POLLIN, 0}};
-    while (p[0].fd >= 0 || p[1].fd >= 0) {
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+    struct pollfd p[3] = {{pout[0], POLLIN, 0}, {perr[0], POLLIN, 0}, {pin[1], POLLOUT, 0}};
+    if (!in)
+        shut(&p[2]);
+    while (p[0].fd >= 0 || p[1].fd >= 0 || p[2].fd >= 0) {
+        if (poll(p, 3, -1) < 0 && errno != EINTR)
             break;
+        if (p[2].fd >= 0 && p[2].revents)
+            feed(&p[2], &in);
         if (p[0].fd >= 0 && p[0].revents)
             drain(&p[0], &o->out);
         if (p[1].fd >= 0 && p[1].revents)
@@ -108,6 +136,7 @@ void aid_run(const char *const *argv, const char *in, struct aid_output *o)
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
+    signal(SIGPIPE, was);
     o->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -1,6 +1,7 @@
 /* Command-line flags: see flags.h. */
 #include "cli/flags.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,8 +48,8 @@ const char *flags_nearest(const char *word, const char *const *words, size_t n)
 static void usage(const struct flags *f)
 {
     const struct command *c = f->command;
-    printf("usage: cherenkov %s%s %s\n\n%s\n", c->name, f->flag[0].name ? " [flags]" : "", c->args,
-           c->summary);
+    printf("usage: cherenkov %s%s%s%s\n\n%s\n", c->name, f->flag[0].name ? " [flags]" : "",
+           *c->args ? " " : "", c->args, c->summary);
     if (f->flag[0].name)
         printf("\nflags:\n");
     for (const struct flag *g = f->flag; g->name; g++) {
@@ -138,6 +139,7 @@ static int one(struct flags *f, int argc, char **argv, int i, int *used, struct 
 int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
 {
     bool only_args = false;
+    assert(f->max_args <= (int)(sizeof f->args / sizeof f->args[0]));
     f->n_args = 0;
     for (int i = 1; i < argc;) {
         const char *a = argv[i];

@@ -18,7 +18,7 @@ static void usage(FILE *to)
     fprintf(to, "usage: cherenkov COMMAND [flags] ...\n\ncommands:\n");
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(to, "\n`cherenkov COMMAND --help` explains one.\n");
+    fprintf(to, "\n`cherenkov help COMMAND` explains one.\n");
 }
 
 static int unknown(const char *word, struct err *e)
@@ -31,19 +31,26 @@ static int unknown(const char *word, struct err *e)
                near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int run_command(const char *word, int argc, char **argv, struct err *e)
 {
-    const char *word = argv[1];
-    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-        usage(stdout);
-        return 0;
-    }
-    if (strcmp(word, "--version") == 0)
-        word = "version";
     for (int i = 0; i < N_COMMANDS; i++)
         if (strcmp(word, commands[i]->name) == 0)
-            return commands[i]->run(argc - 1, argv + 1, e);
+            return commands[i]->run(argc, argv, e);
     return unknown(word, e);
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+    static char help[] = "--help";
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0)
+        word = "version";
+    if (strcmp(word, "help") != 0 && strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0)
+        return run_command(word, argc - 1, argv + 1, e);
+    if (argc > 2)
+        return run_command(argv[2], 2, (char *[]){argv[2], help, NULL}, e);
+    usage(stdout);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -54,9 +61,9 @@ int main(int argc, char **argv)
         return err_exit_status(E_ARG);
     }
     int rc = run(argc, argv, &e);
-    if (fflush(stdout) && !rc)
+    if ((fflush(stdout) || ferror(stdout)) && !rc)
         rc = err_sys(&e, "writing to standard output failed");
-    if (rc && e.msg[0])
-        log_say(LOG_ERROR, "%s", e.msg);
+    if (rc)
+        log_say(LOG_ERROR, "%s", e.msg[0] ? e.msg : "failed without saying why, which is a bug");
     return err_exit_status(rc);
 }
