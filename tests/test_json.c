@@ -1,0 +1,191 @@
+/* json: what is refused, and messages that name place, wish and finding. */
+#include "tests/aid_test.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+static json_t *parse(const char *text)
+{
+    struct err e = {0};
+    json_t *v;
+    assert_ok(json_parse(text, strlen(text), "t.json", &v, &e), e);
+    return v;
+}
+
+static void test_refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *say;
+    } cases[] = {{"", "not valid JSON"},           {"{\"a\":1,\"a\":2}", "duplicate"},
+                 {"{} x", "end of file expected"}, {"{\"a\":}", "line 1, column 6"},
+                 {"[1,\n2,,]", "line 2"},          {"\"\xff\"", "not valid JSON"},
+                 {"{\"a\":1e999}", "overflow"},    {"[99999999999999999999]", "too big"},
+                 {"\"a\\u0000b\"", "u0000"},       {"NaN", "not valid JSON"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err e = {0};
+        json_t *v = (json_t *)&e;
+        assert_int_equal(json_parse(cases[i].text, strlen(cases[i].text), "t.json", &v, &e),
+                         -E_FORMAT);
+        assert_null(v);
+        if (!strstr(e.msg, cases[i].say) || strncmp(e.msg, "t.json: ", 8) != 0)
+            fail_msg("for %s: %s", cases[i].text, e.msg);
+    }
+}
+
+static void test_refuses_deep_nesting(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct buf b = BUF_INIT;
+    json_t *v;
+    for (int i = 0; i < 1000000; i++)
+        buf_putc(&b, '[');
+    assert_int_equal(json_parse(buf_str(&b), b.len, "deep.json", &v, &e), -E_FORMAT);
+    buf_free(&b);
+}
+
+static void test_integers(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    json_t *o = parse("{\"i\":7,\"w\":1e7,\"f\":1.5,\"s\":\"7\",\"big\":1e300,\"n\":null}");
+    int64_t n = -1;
+    assert_ok(json_field_int(o, "c", "i", true, 0, 9, &n, &e), e);
+    assert_int_equal(n, 7);
+    assert_ok(json_field_int(o, "c", "w", true, 0, INT64_MAX, &n, &e), e);
+    assert_int_equal(n, 10000000);
+    assert_ok(json_field_int(o, "c", "absent", false, 0, 9, &n, &e), e);
+    assert_ok(json_field_int(o, "c", "n", false, 0, 9, &n, &e), e);
+    assert_int_equal(n, 10000000); /* left as it was */
+    static const struct {
+        const char *key, *say;
+    } bad[] = {{"i", "c.i: want an integer from 8 to 9, found the integer 7"},
+               {"f", "c.f: want an integer from 8 to 9, found the number 1.5"},
+               {"s", "c.s: want an integer from 8 to 9, found the string \"7\""},
+               {"big", "c.big: want an integer from 8 to 9, found the number 1e+300"},
+               {"n", "c.n: is required, found null"},
+               {"absent", "c.absent: is required, found nothing"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        err_clear(&e);
+        assert_int_equal(json_field_int(o, "c", bad[i].key, true, 8, 9, &n, &e), -E_FORMAT);
+        assert_string_equal(e.msg, bad[i].say);
+        assert_int_equal(n, 10000000);
+    }
+    json_decref(o);
+}
+
+static void test_other_types(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    json_t *o = parse("{\"r\":0.5,\"i\":2,\"b\":true,\"s\":\"x\",\"o\":{},\"a\":[]}"), *v = NULL;
+    double r = 0;
+    bool b = false;
+    const char *s = "";
+    assert_ok(json_field_real(o, "c", "r", true, 0, 1, &r, &e), e);
+    assert_true(r == 0.5);
+    assert_ok(json_field_real(o, "c", "i", true, 0, 3, &r, &e), e);
+    assert_true(r == 2);
+    assert_ok(json_field_bool(o, "c", "b", true, &b, &e), e);
+    assert_true(b);
+    assert_ok(json_field_str(o, "c", "s", true, &s, &e), e);
+    assert_string_equal(s, "x");
+    assert_ok(json_field_obj(o, "c", "o", true, &v, &e), e);
+    assert_true(json_is_object(v));
+    assert_ok(json_field_arr(o, "c", "a", true, &v, &e), e);
+    assert_true(json_is_array(v));
+    assert_int_equal(json_field_real(o, "c", "i", true, 0, 1, &r, &e), -E_FORMAT);
+    assert_string_equal(e.msg, "c.i: want a number from 0 to 1, found the integer 2");
+    err_clear(&e);
+    assert_int_equal(json_field_bool(o, "c", "i", true, &b, &e), -E_FORMAT);
+    err_clear(&e);
+    assert_int_equal(json_field_str(o, "c", "b", true, &s, &e), -E_FORMAT);
+    assert_string_equal(e.msg, "c.b: want a string, found true");
+    err_clear(&e);
+    assert_int_equal(json_field_obj(o, "c", "a", true, &v, &e), -E_FORMAT);
+    assert_string_equal(e.msg, "c.a: want an object, found an array");
+    err_clear(&e);
+    assert_int_equal(json_field_arr(o, "c", "o", true, &v, &e), -E_FORMAT);
+    err_clear(&e);
+    assert_int_equal(json_field_arr(json_object_get(o, "s"), "c", "o", true, &v, &e), -E_FORMAT);
+    assert_string_equal(e.msg, "c: want an object, found the string \"x\"");
+    json_decref(o);
+}
+
+/* What was found is quoted, but a long one is cut, and never inside a character. */
+static void test_long_strings_are_cut_whole(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 2; shift++) { /* characters begin at even, then at odd places */
+        struct buf b = BUF_INIT;
+        char room[96];
+        buf_puts(&b, shift ? "\"x" : "\"");
+        for (int i = 0; i < 40; i++)
+            buf_puts(&b, "\xC3\xA9");
+        buf_putc(&b, '"');
+        json_t *v = parse(buf_str(&b));
+        assert_int_equal(strlen(json_describe(v, room, sizeof room)),
+                         strlen("the string \"...\"") + 60 - shift);
+        json_decref(v);
+        buf_free(&b);
+    }
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"a\": [1, 2.5, \"three\", {\"four\": null}], \"b\": {\"c\": true}}";
+    struct err e = {0};
+    json_t *v = NULL;
+    int nth = 1, rc = -1;
+    for (; rc; nth++) {
+        err_clear(&e);
+        mem_fail_at(nth);
+        rc = json_parse(text, sizeof text - 1, "t.json", &v, &e);
+        mem_fail_at(0);
+        if (rc)
+            assert_int_equal(rc, -E_NOMEM);
+    }
+    assert_true(nth > 10);
+    json_decref(v);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char *dir = aid_tmpdir(), *path = file_join(dir, "c.json");
+    json_t *v;
+    assert_int_equal(json_read_file(path, 100, &v, &e), -E_NOTFOUND);
+    err_clear(&e);
+    aid_write(path, "[1]", 3);
+    assert_ok(json_read_file(path, 3, &v, &e), e);
+    json_decref(v);
+    assert_int_equal(json_read_file(path, 2, &v, &e), -E_LIMIT);
+    assert_null(v);
+    err_clear(&e);
+    aid_write(path, "[1", 2);
+    assert_int_equal(json_read_file(path, 100, &v, &e), -E_FORMAT);
+    assert_non_null(strstr(e.msg, "c.json: line 1"));
+    mem_free(path);
+    aid_rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_refuses_deep_nesting),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_other_types),
+        cmocka_unit_test(test_long_strings_are_cut_whole),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
