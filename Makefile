@@ -5,7 +5,7 @@
 # heavy.
 #
 # Sources are found by folder, so a new file needs no line here:
-#   src/FOLDER/STEM.c      goes into the library, except src/cli, which is the program
+#   src/FOLDER/STEM.c      goes into the library, or, from src/cli, into the program
 #   tests/test_STEM.c      one test program each, with every tests/aid_*.c
 #   tests/tool_STEM.c, bench/bench_STEM.c   one helper program each
 #   fuzz/fuzz_STEM.c       a fuzz target each (CONFIG=fuzz), and a replay of its seeds (any CONFIG)
@@ -101,8 +101,8 @@ $B/%.o: %.c $B/flags
 $B/src/cli/cmd_version.o: $B/revision
 $B/src/cli/cmd_version.o: CFLAGS_FILE = -DCHERENKOV_REVISION='"$(REVISION)"'
 
-# All of the library, for the program and the tests.
-$(LIB): $(OBJ_LIB)
+# All but main.o, for the program, the tests and the fuzz targets.
+$(LIB): $(OBJ_LIB) $(filter-out %/main.o,$(OBJ_CLI))
 	@rm -f $@
 	$(call say,AR)ar rcs $@ $^
 
@@ -115,7 +115,7 @@ $B/libcherenkov.a: $(OBJ_LIB)
 
 link = $(call say,LD)$(CC) $(CFLAGS_ALL) $(filter %.o %.a,$^) $(LDFLAGS) $(LIBS)
 
-$B/cherenkov: $(OBJ_CLI) $(LIB)
+$B/cherenkov: $B/src/cli/main.o $(LIB)
 	$(link) -o $@
 
 $B/test_%: $B/tests/test_%.o $(OBJ_AID) $(LIB)

@@ -10,12 +10,12 @@
 
 enum { WORD_MAX = 64, FLAGS_MAX = 64 };
 
-/* Levenshtein distance of two short words. */
+/* Levenshtein distance of two words; far apart if one is longer than WORD_MAX. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[WORD_MAX + 1], n = strlen(b);
     if (n > WORD_MAX || strlen(a) > WORD_MAX)
-        return WORD_MAX;
+        return SIZE_MAX;
     for (size_t j = 0; j <= n; j++)
         row[j] = j;
     for (size_t i = 0; a[i]; i++) {

@@ -1,0 +1,172 @@
+/* flags: every type and every way to be wrong; and the program's own part: unknown commands, help. */
+#include "tests/aid_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/flags.h"
+
+struct values {
+    bool loud;
+    const char *name;
+    int64_t count;
+    double share;
+    struct flag_list list;
+};
+
+static const struct command sample = {"sample", "FILE [FILE2]", "a command of this test", NULL};
+
+/* Parses words (NULL at the end) as `sample` would. */
+static int parse(const char *const *words, struct values *v, struct flags *f, struct err *e)
+{
+    static struct flag flag[6];
+    int n = 0;
+    while (words[n])
+        n++;
+    *v = (struct values){.name = "none", .count = -1, .share = -1};
+    flag[0] = (struct flag){"loud", FLAG_BOOL, &v->loud, NULL, "say more", 0, 0};
+    flag[1] = (struct flag){"name", FLAG_STRING, &v->name, "NAME", "a name", 0, 0};
+    flag[2] = (struct flag){"count", FLAG_INT, &v->count, "N", "how many", 0, 100};
+    flag[3] = (struct flag){"share", FLAG_REAL, &v->share, "X", "how much", 0, 1};
+    flag[4] = (struct flag){"list", FLAG_LIST, &v->list, "X", "many times", 0, 0};
+    *f = (struct flags){.command = &sample, .flag = flag, .min_args = 1, .max_args = 2};
+    *e = (struct err){0};
+    return flags_parse(f, n, (char **)(uintptr_t)words, e);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    struct values v;
+    struct flags f;
+    struct err e;
+    const char *words[] = {"sample", "a",       "--loud", "--name",   "n", "--count=100", "--list",
+                           "1",      "--share", "0.25",   "--list=2", "-", NULL};
+    assert_ok(parse(words, &v, &f, &e), e);
+    assert_true(v.loud && v.count == 100 && v.share == 0.25 && v.list.n == 2);
+    assert_string_equal(v.name, "n");
+    assert_string_equal(v.list.at[1], "2");
+    assert_int_equal(f.n_args, 2);
+    assert_string_equal(f.args[0], "a");
+    assert_string_equal(f.args[1], "-");
+    const char *dashes[] = {"sample", "--name=", "--", "--loud", "-x", NULL};
+    assert_ok(parse(dashes, &v, &f, &e), e);
+    assert_false(v.loud);
+    assert_string_equal(v.name, "");
+    assert_string_equal(f.args[0], "--loud");
+    assert_string_equal(f.args[1], "-x");
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[6], *say;
+    } cases[] = {
+        {{"sample", "a", "--lowd"}, "no flag --lowd, did you mean --loud?"},
+        {{"sample", "a", "--cout=3"}, "did you mean --count?"},
+        {{"sample", "a", "--zzzzzz"}, "no flag --zzzzzz; `cherenkov sample --help` lists them"},
+        {{"sample", "a", "-l"}, "flags have two dashes"},
+        {{"sample", "a", "--loud=1"}, "--loud takes no value"},
+        {{"sample", "a", "--name"}, "--name wants a value (NAME)"},
+        {{"sample", "a", "--count", "101"}, "whole number from 0 to 100, found '101'"},
+        {{"sample", "a", "--count", "7x"}, "found '7x'"},
+        {{"sample", "a", "--count="}, "found ''"},
+        {{"sample", "a", "--count", "99999999999999999999"}, "found '99999999999999999999'"},
+        {{"sample", "a", "--share", "1.01"}, "a number from 0 to 1, found '1.01'"},
+        {{"sample", "a", "--share", "nan"}, "found 'nan'"},
+        {{"sample"}, "wants 1 argument, found 0; usage: cherenkov sample FILE [FILE2]"},
+        {{"sample", "a", "b", "c"}, "'c' is one argument too many"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct values v;
+        struct flags f;
+        struct err e;
+        assert_int_equal(parse(cases[i].words, &v, &f, &e), -E_ARG);
+        if (!strstr(e.msg, cases[i].say))
+            fail_msg("want '%s', found '%s'", cases[i].say, e.msg);
+        assert_int_equal(v.count, -1); /* a value that is refused is not stored */
+    }
+}
+
+static void test_lists_are_bounded(void **state)
+{
+    (void)state;
+    const char *words[FLAG_LIST_MAX + 4] = {"sample", "a"};
+    struct values v;
+    struct flags f;
+    struct err e;
+    for (int i = 0; i < FLAG_LIST_MAX; i++)
+        words[2 + i] = "--list=x";
+    assert_ok(parse(words, &v, &f, &e), e);
+    words[2 + FLAG_LIST_MAX] = "--list=x";
+    assert_int_equal(parse(words, &v, &f, &e), -E_ARG);
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"run", "chat", "pack", "tokenize"};
+    char big[200];
+    memset(big, 'a', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    assert_string_equal(flags_nearest("tokenise", words, 4), "tokenize");
+    assert_string_equal(flags_nearest("rnu", words, 4), "run");
+    assert_null(flags_nearest("perplexity", words, 4));
+    assert_null(flags_nearest(big, words, 4));
+}
+
+/* The program: argument words, and what must appear on stdout or stderr with which status. */
+static void test_program(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *argv[5];
+        int status;
+        const char *out, *err;
+    } cases[] = {
+        {{"cherenkov"}, 2, "", "usage: cherenkov COMMAND"},
+        {{"cherenkov", "--help"}, 0, "usage: cherenkov COMMAND", ""},
+        {{"cherenkov", "help", "env"}, 0, "usage: cherenkov env", ""},
+        {{"cherenkov", "env", "-h"}, 0, "--markdown", ""},
+        {{"cherenkov", "--version"}, 0, "cherenkov ", ""},
+        {{"cherenkov", "versoin"}, 2, "", "did you mean 'version'?"},
+        {{"cherenkov", "help", "xyzzy"}, 2, "", "there is no command 'xyzzy'"},
+        {{"cherenkov", "env", "--markdwn"}, 2, "", "did you mean --markdown?"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct aid_output o;
+        aid_run(cases[i].argv, NULL, &o);
+        if (o.status != cases[i].status || !strstr(buf_str(&o.out), cases[i].out) ||
+            !strstr(buf_str(&o.err), cases[i].err))
+            fail_msg("case %zu: status %d, out '%s', err '%s'", i, o.status, buf_str(&o.out),
+                     buf_str(&o.err));
+        aid_output_free(&o);
+    }
+}
+
+/* A result that could not be written is a failure, also when nothing else went wrong. */
+static void test_full_output(void **state)
+{
+    (void)state;
+    struct aid_output o;
+    char line[4096];
+    snprintf(line, sizeof line, "%s version >/dev/full", aid_program());
+    aid_run((const char *[]){"sh", "-c", line, NULL}, NULL, &o);
+    assert_int_equal(o.status, 1);
+    assert_non_null(strstr(buf_str(&o.err), "writing to standard output failed"));
+    aid_output_free(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_lists_are_bounded),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_program),
+        cmocka_unit_test(test_full_output),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
