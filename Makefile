@@ -90,6 +90,7 @@ keep = @mkdir -p $(@D); printf '%s\n' "$$$(1)" | cmp -s - $@ || printf '%s\n' "$
 export BUILD_FLAGS := $(CC) $(CFLAGS_ALL) $(LDFLAGS) $(LIBS)
 export BUILD_REVISION := $(REVISION)
 $B/flags: FORCE
+	@pkg-config --exists $(LIBS_PC) || { echo "libraries are missing: run \`make deps\`"; exit 1; }
 	$(call keep,BUILD_FLAGS)
 $B/revision: FORCE
 	$(call keep,BUILD_REVISION)

@@ -1,4 +1,4 @@
-/* flags: every type and every way to be wrong; and the program's own part: unknown commands, help. */
+/* flags: every type and every way to be wrong; the program's own part: unknown commands, help. */
 #include "tests/aid_test.h"
 
 #include <stdio.h>

@@ -71,7 +71,8 @@ apt_install() {
     if ! apt-get install -s "$@" >/dev/null 2>&1; then
         as_root apt-get update -qq
     fi
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 what=${1:-libraries}

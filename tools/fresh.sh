@@ -3,8 +3,8 @@
 # Debian's minimal base, git, make and gcc; clones the last commit into it; runs `make demo` and
 # `make test` there as a new user would, and says how long each took.
 #
-#   tools/fresh.sh [DIR]      DIR (default /var/tmp/cherenkov-fresh) keeps base.tar, the fresh root, so
-#                             that the next run need not make it again; the rest is removed
+#   tools/fresh.sh [DIR]      DIR (default /var/tmp/cherenkov-fresh) keeps base.tar, the fresh root,
+#                             for the next run; the rest is removed
 #   MIRROR=URL                where packages come from; default: where this machine's own come from
 #   TARGETS="demo test"       what to make
 #
@@ -22,8 +22,10 @@ command -v debootstrap >/dev/null || { echo "fresh: needs debootstrap"; exit 1; 
 [ -z "$(git status --porcelain)" ] || echo "fresh: note: what is not committed is not tried"
 
 # The first Debian archive that apt here uses.
-mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(ORIGIN)' 'Created-By: Packages' |
-    awk '$3 == "Debian" && !/security/ { print $1; exit }')}
+archives() {
+    apt-get indextargets --format '$(REPO_URI) $(ORIGIN)' 'Created-By: Packages'
+}
+mirror=${MIRROR:-$(archives | awk '$2 == "Debian" && !/security/ { print $1; exit }')}
 [ -n "$mirror" ] || { echo "fresh: apt here has no Debian archive; set MIRROR=URL"; exit 1; }
 
 mkdir -p "$dir"

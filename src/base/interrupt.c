@@ -15,7 +15,8 @@ static void on_signal(int number)
 
 void interrupt_catch(void)
 {
-    /* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should end. */
+    /* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should
+     * end. */
     struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
     sigemptyset(&a.sa_mask);
     sigaction(SIGINT, &a, NULL);

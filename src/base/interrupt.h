@@ -1,5 +1,6 @@
-/* A person's wish to stop. Ctrl-C (SIGINT) and SIGTERM raise a flag; long work asks for it between two
- * steps and ends with E_INTERRUPTED, so that files stay in a state the program can go on from. */
+/* A person's wish to stop. Ctrl-C (SIGINT) and SIGTERM raise a flag; long work asks for it
+ * between two steps and ends with E_INTERRUPTED, so that files stay in a state the program can go
+ * on from. */
 #ifndef BASE_INTERRUPT_H
 #define BASE_INTERRUPT_H
 

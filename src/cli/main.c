@@ -41,7 +41,7 @@ static int run_command(const char *word, int argc, char **argv, struct err *e)
 
 static int run(int argc, char **argv, struct err *e)
 {
-    static char help[] = "--help";
+    char help[] = "--help";
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0)
         word = "version";
