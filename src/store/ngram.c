@@ -3,16 +3,9 @@
 
 #include <inttypes.h>
 
-static const uint64_t gamma64 = 0x9E3779B97F4A7C15u;
+#include "base/rng.h"
 
-/* The usual splitmix64 step: adds gamma, then mixes. Wraps. */
-static uint64_t splitmix64(uint64_t v)
-{
-    v += gamma64;
-    v = (v ^ v >> 30) * 0xBF58476D1CE4E5B9u;
-    v = (v ^ v >> 27) * 0x94D049BB133111EBu;
-    return v ^ v >> 31;
-}
+static const uint64_t gamma64 = 0x9E3779B97F4A7C15u;
 
 /* Trial division by 6k +- 1: 5 us a prime at 20 million. n < 2^32, as the config's range says. */
 static bool is_prime(uint32_t n)
@@ -57,7 +50,7 @@ void ngram_derive(const struct config *c, int m, struct ngram_module *out)
         half = 1;
     uint64_t base = c->seed + 10007u * (uint64_t)m;
     for (int i = 0; i < c->ngram_size; i++)
-        out->mult[i] = 2 * (splitmix64(base + gamma64 * (uint64_t)(i + 1)) % half) + 1;
+        out->mult[i] = 2 * (rng_splitmix64(base + gamma64 * (uint64_t)(i + 1)) % half) + 1;
 }
 
 static int differ(const char *where, const char *what, int i, uint64_t stored, uint64_t derived,
