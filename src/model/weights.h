@@ -25,7 +25,7 @@ struct matrix {
 /* n values; convolution kernels are flattened [channels][taps]. bf16 or f32 in the file, f32
  * here. */
 struct vector {
-    const float *x; /* owned by struct weights */
+    const float *x; /* owned by struct weights, 64-byte aligned */
     int n;
 };
 
