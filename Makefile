@@ -21,7 +21,8 @@ B      := build/$(CONFIG)
 VERSION  := $(shell sed -n 's/^\#define CHERENKOV_VERSION "\(.*\)"/\1/p' include/cherenkov.h)
 REVISION := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 
-LIBS_PC := jansson libpcre2-8 libutf8proc libxxhash libedit
+LIBS_LIB := jansson libpcre2-8 libutf8proc libxxhash
+LIBS_PC := $(LIBS_LIB) libedit
 LIBS    := $(shell pkg-config --libs $(LIBS_PC) 2>/dev/null) -lpthread -lm
 CMOCKA  := $(shell pkg-config --libs cmocka 2>/dev/null || echo -lcmocka)
 
@@ -212,7 +213,7 @@ install: all ## install below PREFIX (DESTDIR is put in front)
 	install -m 644 $B/libcherenkov.a $(D)/lib/libcherenkov.a
 	install -m 644 include/cherenkov.h $(D)/include/cherenkov.h
 	install -m 644 docs/cherenkov.1 $(D)/share/man/man1/cherenkov.1
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(LIBS_PC)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(LIBS_LIB)|' \
 	    tools/cherenkov.pc.in >$(D)/lib/pkgconfig/cherenkov.pc
 
 uninstall: ## remove what install put there
