@@ -1,6 +1,6 @@
-/* A fake engine: logits that anyone can compute from the tokens, so that the runner is tested without
- * weights. After token t the best next one is t + 1; all other logits depend on every token so far,
- * so a state that lost or gained one shows in the hash of the logits. */
+/* A fake engine: logits that anyone can compute from the tokens, so that the runner is tested
+ * without weights. After token t the best next one is t + 1; all other logits depend on every
+ * token so far, so a state that lost or gained one shows in the hash of the logits. */
 #ifndef TESTS_AID_ENGINE_H
 #define TESTS_AID_ENGINE_H
 

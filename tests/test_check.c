@@ -285,7 +285,8 @@ static void test_never_mixes(void **state)
     aid_rmdir(dir);
 }
 
-/* A full disk: nothing behind the failed frame, and the dump that is left does not pass for whole. */
+/* A full disk: nothing behind the failed frame, and the dump that is left does not pass for
+ * whole. */
 static void test_full_disk(void **state)
 {
     (void)state;

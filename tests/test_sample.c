@@ -1,5 +1,5 @@
-/* The sampler against a plain one that sorts everything, its distribution by chi-square, ties, padding,
- * bad logits, and that a draw is a function of seed and position alone. */
+/* The sampler against a plain one that sorts everything, its distribution by chi-square, ties,
+ * padding, bad logits, and that a draw is a function of seed and position alone. */
 #include "tests/aid_test.h"
 
 #include <math.h>

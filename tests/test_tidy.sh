@@ -58,7 +58,8 @@ cp "$room/layers" tools/layers.txt
 
 echo 'int f(void) { return getenv("x") != 0; }' | c src/text/a.c
 check words 'src/text/a.c:1: getenv does not belong here'
-printf '/* getenv(\n * malloc( */ char *s = "exit(1)"; // free(\nint x = o->open(1);\n' | c src/text/a.c
+printf '/* getenv(\n * malloc( */ char *s = "exit(1)"; // free(\nint x = o->open(1);\n' |
+    c src/text/a.c
 check words
 echo 'void f(void) { exit(1); }' | c src/cli/a.c
 check words

@@ -1,5 +1,5 @@
-/* Rows of a matrix as Q4, whatever form a checkpoint has them in. The one place that turns published
- * weights into codes, scales and biases; dense, experts and ngram lay them out.
+/* Rows of a matrix as Q4, whatever form a checkpoint has them in. The one place that turns
+ * published weights into codes, scales and biases; dense, experts and ngram lay them out.
  *
  *   MATRIX_Q4       MLX affine 4-bit in the group size that the store wants: copied bit for bit
  *   MATRIX_BF16     quantised with MLX's arithmetic (quant/q4.h)
@@ -35,8 +35,8 @@ struct matrix_scratch {
     size_t n_values;
 };
 
-/* Reads rows row..row+n (the leading dimensions counted as one) into `to`. s must hold one row in its
- * source form (matrix_row_bytes) and cols values; more raw room makes larger reads. Blocks.
+/* Reads rows row..row+n (the leading dimensions counted as one) into `to`. s must hold one row in
+ * its source form (matrix_row_bytes) and cols values; more raw room makes larger reads. Blocks.
  * 0, or E_IO, or E_NONFINITE naming the tensor and its element: then `to` is garbage. */
 int matrix_read(const struct matrix *m, const struct checkpoint *c, uint64_t row, uint64_t n,
                 struct matrix_rows to, const struct matrix_scratch *s, struct err *e);

@@ -1,5 +1,6 @@
-/* How far a long job is: a bar with rate and time left on a terminal, a plain line every ten seconds
- * elsewhere, both on stderr. Any thread may add; whoever adds when a line is due prints it. */
+/* How far a long job is: a bar with rate and time left on a terminal, a plain line every ten
+ * seconds elsewhere, both on stderr. Any thread may add; whoever adds when a line is due prints
+ * it. */
 #ifndef PACK_PROGRESS_H
 #define PACK_PROGRESS_H
 
