@@ -45,13 +45,18 @@ fuzzer_links() {
     return $rc
 }
 
-# The missing packages, in the words of the manager in column $1; one line.
+# The missing packages, in the words of manager $1; one line.
 missing() {
     list=$libraries
     [ "$what" != ci ] || list=$list$tools
-    echo "$list" | while read -r probe names; do
-        [ -n "$probe" ] || continue
-        present "$probe" || echo "$names" | tr -s ' ' | cut -d ' ' -f "$1"
+    echo "$list" | while read -r probe apt dnf pacman brew; do
+        [ -n "$probe" ] && ! present "$probe" || continue
+        case $1 in
+        apt) echo "$apt" ;;
+        dnf) echo "$dnf" ;;
+        pacman) echo "$pacman" ;;
+        brew) echo "$brew" ;;
+        esac
     done | sort -u | tr '\n' ' '
 }
 
@@ -77,22 +82,22 @@ apt_install() {
 
 what=${1:-libraries}
 case $what in libraries | ci) ;; *) echo "usage: tools/deps.sh [ci]" >&2; exit 2 ;; esac
-[ -n "$(missing 1)" ] || exit 0
+[ -n "$(missing apt)" ] || exit 0
 
 if command -v apt-get >/dev/null; then
-    column=1 install=apt_install shown="apt-get install"
+    manager=apt install=apt_install shown="apt-get install"
 elif command -v dnf >/dev/null; then
-    column=2 install="as_root dnf install -y" shown="dnf install"
+    manager=dnf install="as_root dnf install -y" shown="dnf install"
 elif command -v pacman >/dev/null; then
-    column=3 install="as_root pacman -S --needed --noconfirm" shown="pacman -S"
+    manager=pacman install="as_root pacman -S --needed --noconfirm" shown="pacman -S"
 elif command -v brew >/dev/null; then
-    column=4 install="brew install" shown="brew install"
+    manager=brew install="brew install" shown="brew install"
 else
     echo "deps: no apt-get, dnf, pacman or brew here; install by hand (the names are Debian's):" >&2
-    echo "    $(missing 1)" >&2
+    echo "    $(missing apt)" >&2
     exit 1
 fi
-list=$(missing $column)
+list=$(missing $manager)
 echo "deps: missing here: $list"
 echo "deps: $shown $list"
 # shellcheck disable=SC2086 # one word per package
@@ -100,7 +105,7 @@ $install $list || {
     echo "deps: that failed; is the network there? Install by hand: $list" >&2
     exit 1
 }
-list=$(missing $column)
+list=$(missing $manager)
 [ -z "$list" ] || {
     echo "deps: installed, but still not found: $list" >&2
     exit 1
