@@ -2,7 +2,7 @@
  *
  * Every published form (Hugging Face BF16 with or without "language_model.", MLX with
  * "language_model.model.", text-only exports) maps onto the MLX names of docs/format.md, which are
- * the names inside a store. Table-driven; knows no shapes. */
+ * the names inside a store. Table-driven; knows no shapes, and allocates nothing. */
 #ifndef CHECKPOINT_NAMES_H
 #define CHECKPOINT_NAMES_H
 
@@ -23,13 +23,15 @@ enum name_part { NAME_WEIGHT, NAME_SCALES, NAME_BIASES };         /* of a quanti
 
 struct name_info {
     enum name_kind kind;
-    char canonical
-        [NAME_MAX_BYTES]; /* NAME_DENSE: MLX name with its suffix; else the module's name */
+    /* NAME_DENSE: MLX name with its suffix. NAME_EXPERTS: "...mlp.switch_mlp.gate_proj", up_proj,
+     * down_proj, gate_up_proj. NAME_NGRAM: "...ngram_embedding.shard_N". NAME_VISION:
+     * "vision_tower....". NAME_UNKNOWN: as published, cut to the room here. */
+    char canonical[NAME_MAX_BYTES];
     enum name_part part;
     int layer;               /* 0-based; -1 outside layers; for mtp.layers.0 it is 0 with mtp set */
     int mtp;                 /* 1 under "mtp." */
     enum name_matrix matrix; /* NAME_EXPERTS */
-    int64_t shard;           /* NAME_NGRAM */
+    int64_t shard;           /* NAME_NGRAM: 0, 1, ...; else -1 */
 };
 
 void name_parse(const char *published, struct name_info *out);
