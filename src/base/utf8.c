@@ -1,6 +1,8 @@
 /* UTF-8: see utf8.h. */
 #include "base/utf8.h"
 
+#include <string.h>
+
 /* The number of bytes a lead byte announces and the range its second byte must be in, 0 if none. */
 static int lead(unsigned char c, unsigned char *lo, unsigned char *hi)
 {
@@ -79,6 +81,14 @@ size_t utf8_valid_prefix(const char *s, size_t n)
     size_t i = 0;
     uint32_t cp;
     while (i < n) {
+        uint64_t eight = 0; /* most text is ASCII, and large files of it are checked */
+        for (; n - i >= sizeof eight; i += sizeof eight) {
+            memcpy(&eight, s + i, sizeof eight);
+            if (eight & 0x8080808080808080u)
+                break;
+        }
+        if (i == n)
+            break;
         int k = utf8_decode(s + i, n - i, &cp);
         if (!k)
             break;
