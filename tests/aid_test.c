@@ -140,6 +140,18 @@ void aid_run(const char *const *argv, const char *in, struct aid_output *o)
     o->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+double aid_slower(void)
+{
+    const char *wrapped = getenv("WRAP");
+    if (wrapped && wrapped[0])
+        return 100;
+#if defined __OPTIMIZE__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    return 1;
+#else
+    return 20;
+#endif
+}
+
 void aid_output_free(struct aid_output *o)
 {
     buf_free(&o->out);
