@@ -76,6 +76,11 @@ REPLAYS  := $(SRC_FUZZ:fuzz/fuzz_%.c=$B/replay_%)
 TOOLS    := $(SRC_TOOL:tests/%.c=$B/%)
 BENCHES  := $(SRC_BENCH:bench/%.c=$B/%)
 LIB      := $B/internal.a
+# T=stem builds no more tests than it runs.
+ifneq ($(T),)
+TESTS   := $(filter $B/test_$(T),$(TESTS))
+REPLAYS := $(if $(filter seeds,$(T)),$(REPLAYS))
+endif
 
 .PHONY: all help FORCE
 all: $B/cherenkov $B/libcherenkov.a ## build the program and the library

@@ -24,18 +24,24 @@ void *mem_alloc(size_t bytes)
     return refused() ? NULL : malloc(bytes ? bytes : 1);
 }
 
+static int overflows(size_t n, size_t bytes)
+{
+    if (!bytes || n <= SIZE_MAX / bytes)
+        return 0;
+    errno = ENOMEM;
+    return 1;
+}
+
 void *mem_zalloc(size_t n, size_t bytes)
 {
+    if (overflows(n, bytes)) /* calloc says so too, but a sanitizer's ends the program */
+        return NULL;
     return refused() ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);
 }
 
 void *mem_array(size_t n, size_t bytes)
 {
-    if (bytes && n > SIZE_MAX / bytes) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return mem_alloc(n * bytes);
+    return overflows(n, bytes) ? NULL : mem_alloc(n * bytes);
 }
 
 void *mem_realloc(void *p, size_t bytes)
