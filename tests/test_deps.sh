@@ -1,6 +1,7 @@
 #!/bin/sh
 # tools/deps.sh with package managers that only say what they were asked: the list comes first, the
 # right manager and names are used, sudo when not root, silence when nothing is missing.
+# Needs no build.
 set -eu
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The checkers of `make tidy` that need only sh, awk and git: this tree passes them, and each finds
 # what it is for in a tree that breaks every rule once.
+# Needs no build.
 set -eu
 here=$PWD
 room=$(mktemp -d)

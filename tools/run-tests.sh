@@ -9,7 +9,7 @@
 # A test exits 0 (passed), 77 (skipped: its last line says why) or anything else (failed). Its
 # output is kept whole and shown when it fails; lines that begin with note:, seed: or worst: are
 # always shown. The last line printed is "N passed, N failed, N skipped"; the exit status is 1 if
-# anything failed or nothing ran.
+# anything failed or nothing ran. A script that says "# Needs no build." runs in release alone.
 set -u
 : "${B:=build/release}" "${T:=}" "${WRAP:=}"
 export B WRAP CHERENKOV_BIN="$B/cherenkov" CHERENKOV_BUILD="$B"
@@ -70,6 +70,10 @@ list() {
         esac
         [ -f "$source" ] || continue # left over from a test that was renamed
         [ -z "$WRAP" ] || [ "$source" != "$t" ] || continue
+        case $B in
+        */release) ;;
+        *) ! grep -q '^# Needs no build\.' "$source" || continue ;;
+        esac
         [ -z "$T" ] || [ "$(basename "$t" .sh)" = "test_$T" ] || continue
         echo "$t"
     done
