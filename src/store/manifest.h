@@ -38,6 +38,8 @@ struct expert_layout {
     uint64_t s[EXPERT_MATRICES], b[EXPERT_MATRICES]; /* of scales and biases */
 };
 
+/* ngram.bin: the padded tables of all modules, one after another. In a manifest of one module its
+ * layer is not said: -1 here, until store_open takes it from the config. */
 struct ngram_layout {
     uint64_t rows; /* of all modules together */
     int row_bytes, dim, group, weight_bytes, scale_bytes;
@@ -56,10 +58,12 @@ struct manifest {
     json_t *root; /* the parsed file, owned: our additions (checksums) are read from it */
 };
 
-/* The layout of formats/packed-store.md section 4 for any widths (group 64). */
+/* Codes of gate, up, down, then their scales and biases, without gaps: docs/format.md. For any
+ * widths in multiples of 64; E_UNSUPPORTED for others. */
 int expert_layout_make(int n_layers, int E, int inter, int h, struct expert_layout *out,
                        struct err *e);
 
+/* root stays the caller's; out keeps its own reference. On failure out is as it was. */
 int manifest_parse(json_t *root, const char *where, struct manifest *out, struct err *e);
 int manifest_read(const char *path, struct manifest *out, struct err *e);
 void manifest_free(struct manifest *m);
