@@ -7,7 +7,8 @@
 # Sources are found by folder, so a new file needs no line here:
 #   src/FOLDER/STEM.c      goes into the library, or, from src/cli, into the program
 #   tests/test_STEM.c      one test program each, with every tests/aid_*.c
-#   tests/tool_STEM.c, bench/bench_STEM.c   one helper program each
+#   tests/tool_STEM.c      one helper program each, linked like a test
+#   bench/bench_STEM.c     one measuring program each
 #   fuzz/fuzz_STEM.c       a fuzz target each (CONFIG=fuzz), and a replay of its seeds (any CONFIG)
 #
 # Objects are made again when the compiler or its flags change: $B/flags holds those of the last
@@ -128,8 +129,8 @@ $B/cherenkov: $B/src/cli/main.o $(LIB)
 $B/test_%: $B/tests/test_%.o $(OBJ_AID) $(LIB)
 	$(link) $(CMOCKA) -o $@
 
-$B/tool_%: $B/tests/tool_%.o $(LIB)
-	$(link) -o $@
+$B/tool_%: $B/tests/tool_%.o $(OBJ_AID) $(LIB)
+	$(link) $(CMOCKA) -o $@
 
 $B/bench_%: $B/bench/bench_%.o $(LIB)
 	$(link) -o $@
