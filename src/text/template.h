@@ -1,10 +1,11 @@
 /* Chat templates: a Jinja interpreter for what chat templates use, with trim_blocks and
- * lstrip_blocks on, as transformers renders them. docs/cli.md lists what is supported. */
+ * lstrip_blocks on, as transformers renders them. docs/templates.md lists what is supported. */
 #ifndef TEXT_TEMPLATE_H
 #define TEXT_TEMPLATE_H
 
 #include <jansson.h>
 #include <stddef.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -12,9 +13,10 @@
 struct template;
 
 struct template_limits {
-    long steps;   /* statements and expressions evaluated; 0 means 1,000,000 */
-    int depth;    /* nesting of calls, macros and blocks; 0 means 64 */
-    size_t bytes; /* of output and of any string; 0 means 64 MiB */
+    long steps;   /* statements, operations, elements gone through; 0 means 1,000,000 */
+    int depth;    /* macros, call blocks and recursive loops within one another; 0 means 64 */
+    size_t bytes; /* of output and of any string (all memory: 4 times this); 0 means 64 MiB */
+    time_t now;   /* what strftime_now tells, in local time; 0 means the time of the call */
 };
 
 /* `name` opens messages ("chat_template.jinja, line 3: ..."). The source is copied. */
