@@ -384,22 +384,15 @@ static int parse_mtp(const struct source *s, struct config *c, struct err *e)
     return c->n_mtp && mtp ? check_mtp_object(s, mtp, c, e) : 0;
 }
 
+/* The text config's word, or the outer one's when it has none. If the word is wrong the head is
+ * missing or left over, which whoever reads tensors notices. */
 static int parse_tie(const struct source *s, struct config *c, struct err *e)
 {
-    bool text = false, outer = false;
-    int rc = json_field_bool(s->text, s->where, "tie_word_embeddings", false, &text, e);
-    outer = text;
-    if (!rc)
-        rc = json_field_bool(s->outer, s->where_outer, "tie_word_embeddings", false, &outer, e);
-    if (rc)
-        return rc;
-    bool both = json_is_boolean(json_object_get(s->text, "tie_word_embeddings"));
-    if (both && text != outer)
-        return ERR(e, E_FORMAT,
-                   "%s.tie_word_embeddings: is %s but %s.tie_word_embeddings is %s: want the same",
-                   s->where, text ? "true" : "false", s->where_outer, outer ? "true" : "false");
+    static const char key[] = "tie_word_embeddings";
+    bool outer = false;
+    int rc = json_field_bool(s->outer, s->where_outer, key, false, &outer, e);
     c->tie_embeddings = outer;
-    return 0;
+    return rc ? rc : json_field_bool(s->text, s->where, key, false, &c->tie_embeddings, e);
 }
 
 static int parse_switches(const struct source *s, struct config *c, struct err *e)
