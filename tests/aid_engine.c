@@ -112,6 +112,19 @@ static int fake_commit(struct engine *g, struct sequence *s, int n, struct err *
     return 0;
 }
 
+/* What the trunk would say if the next token were fed. */
+static int fake_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
+                      struct err *e)
+{
+    const int vocab = s->engine->base.weights->config.vocab;
+    (void)e;
+    assert(depth == 1 && s->pending == 0 && s->len > 0 && s->len < s->ctx);
+    s->tokens[s->len] = next;
+    aid_fake_logits(s->tokens, (size_t)s->len + 1, vocab, logits);
+    tokens[0] = engine_argmax(logits, vocab);
+    return 0;
+}
+
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
                      struct err *e);
 
@@ -126,6 +139,7 @@ static const struct engine_ops fake_ops = {
     .sequence_length = fake_sequence_length,
     .step = fake_step,
     .commit = fake_commit,
+    .draft = fake_draft,
 };
 
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,

@@ -25,7 +25,6 @@ struct generation {
     uint64_t start_ns, first_ns, last_ns; /* call, first token, latest token */
 };
 
-static int check(const struct model *m, int n_cached, const struct tokens *prompt, struct err *e);
 static int prepare(struct generation *g, struct err *e);
 static int feed(struct generation *g, struct err *e);
 static int choose(struct generation *g, struct err *e);
@@ -37,12 +36,28 @@ const char *finish_name(enum finish f)
     return names[f];
 }
 
+int generation_check(const struct model *m, const struct tokens *prompt, struct err *e)
+{
+    if (prompt->n == 0)
+        return ERR(e, E_ARG, "the prompt has no tokens: give at least one");
+    if (prompt->n >= (size_t)m->ctx)
+        return ERR(
+            e, E_LIMIT,
+            "the prompt has %zu tokens and the context holds %d, answer included: shorten the "
+            "prompt or raise --max-ctx",
+            prompt->n, m->ctx);
+    return model_check_ids(m, prompt, e);
+}
+
 int generation_open(struct model *m, struct sequence *seq, const struct tokens *prompt,
                     const struct generate_options *o, struct generation **out, struct err *e)
 {
     const int n_cached = m->engine->ops->sequence_length(seq);
-    if (check(m, n_cached, prompt, e))
+    if (generation_check(m, prompt, e))
         return -e->code;
+    if ((size_t)n_cached >= prompt->n)
+        return ERR(e, E_ARG, "the state holds %d tokens, the prompt %zu: nothing is left to feed",
+                   n_cached, prompt->n);
     struct generation *g = mem_zalloc(1, sizeof *g);
     if (!g)
         return ERR(e, E_NOMEM, "no memory for an answer");
@@ -128,27 +143,6 @@ int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
         rc = generation_result(g, out, e);
     generation_close(g);
     return rc;
-}
-
-static int check(const struct model *m, int n_cached, const struct tokens *prompt, struct err *e)
-{
-    const int vocab = m->weights.config.vocab;
-    if (prompt->n == 0)
-        return ERR(e, E_ARG, "the prompt has no tokens: give at least one");
-    if (prompt->n >= (size_t)m->ctx)
-        return ERR(
-            e, E_LIMIT,
-            "the prompt has %zu tokens and the context holds %d, answer included: shorten the "
-            "prompt or raise --max-ctx",
-            prompt->n, m->ctx);
-    if ((size_t)n_cached >= prompt->n)
-        return ERR(e, E_ARG, "the state holds %d tokens, the prompt %zu: nothing is left to feed",
-                   n_cached, prompt->n);
-    for (size_t i = 0; i < prompt->n; i++)
-        if (prompt->ids[i] < 0 || prompt->ids[i] >= vocab)
-            return ERR(e, E_ARG, "prompt token %zu has the id %d; the model's ids are 0 to %d", i,
-                       (int)prompt->ids[i], vocab - 1);
-    return 0;
 }
 
 static int prepare(struct generation *g, struct err *e)

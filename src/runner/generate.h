@@ -40,12 +40,15 @@ struct generate_result {
     struct tokens ids;          /* generated, stop id included; owned: tokens_free */
 };
 
+/* What can be said of a prompt before anything is allocated or computed. E_ARG: it is empty, or an
+ * id is none of the model's. E_LIMIT: prompt and one token do not fit, with both numbers. */
+int generation_check(const struct model *m, const struct tokens *prompt, struct err *e);
+
 struct generation;
 
 /* Generates behind `seq`, whose committed tokens must be a beginning of prompt, less than all of
- * it. E_ARG: an empty prompt. E_LIMIT, before anything is computed: prompt and one token do not
- * fit, with both numbers. prompt is borrowed until the first generation_next returned, o's arrays
- * until close. */
+ * it; prompt must pass generation_check. prompt is borrowed until the first generation_next
+ * returned, o's arrays until close. */
 int generation_open(struct model *m, struct sequence *seq, const struct tokens *prompt,
                     const struct generate_options *o, struct generation **out, struct err *e);
 void generation_close(struct generation *g);

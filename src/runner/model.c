@@ -52,6 +52,16 @@ bool model_is_stop(const struct model *m, int32_t id)
     return false;
 }
 
+int model_check_ids(const struct model *m, const struct tokens *ids, struct err *e)
+{
+    const int vocab = m->weights.config.vocab;
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->ids[i] < 0 || ids->ids[i] >= vocab)
+            return ERR(e, E_ARG, "token %zu has the id %d; the model's ids are 0 to %d", i,
+                       (int)ids->ids[i], vocab - 1);
+    return 0;
+}
+
 static int set_ctx(struct model *m, int ctx, struct err *e)
 {
     const int most = m->store->config.max_pos;

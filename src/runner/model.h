@@ -40,5 +40,7 @@ struct model {
 int model_open(const char *path, const struct model_options *o, struct model **out, struct err *e);
 void model_close(struct model *m);
 bool model_is_stop(const struct model *m, int32_t id);
+/* E_ARG, with the place, when an id is none of the model's. */
+int model_check_ids(const struct model *m, const struct tokens *ids, struct err *e);
 
 #endif
