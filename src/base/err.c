@@ -73,6 +73,12 @@ void err_clear(struct err *e)
     e->msg[0] = '\0';
 }
 
+struct err *err_of_thread(void)
+{
+    static _Thread_local struct err e;
+    return &e;
+}
+
 int err_exit_status(int code)
 {
     if (code < 0)

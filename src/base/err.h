@@ -40,6 +40,8 @@ int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2
 /* Puts "context: " in front of a message that is there; evaluates to -e->code. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_clear(struct err *e);
+/* The calling thread's own record, for a failure that no object is there to hold. */
+struct err *err_of_thread(void);
 
 /* The exit status of the program for a code: 0; 2 for E_ARG; 3 for E_FORMAT, E_UNSUPPORTED and
  * E_NOTFOUND; 4 for E_DIFFER; 130 for E_INTERRUPTED; 1 for the rest. Documented in docs/cli.md. */
