@@ -15,5 +15,6 @@ struct command {
 
 extern const struct command cmd_env;
 extern const struct command cmd_version;
+extern const struct command cmd_chat, cmd_check, cmd_logits, cmd_perplexity, cmd_run;
 
 #endif

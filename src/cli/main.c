@@ -7,8 +7,7 @@
 #include "cli/flags.h"
 
 static const struct command *const commands[] = {
-    &cmd_env,
-    &cmd_version,
+    &cmd_env, &cmd_version, &cmd_chat, &cmd_check, &cmd_logits, &cmd_perplexity, &cmd_run,
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

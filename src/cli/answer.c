@@ -1,0 +1,140 @@
+/* What `run` and `chat` share: see answer.h. */
+#include "cli/answer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/rng.h"
+
+void answer_flags_init(struct answer_flags *a, struct flag *rows)
+{
+    const struct flag table[ANSWER_FLAGS] = {
+        {"max-tokens", FLAG_INT, &a->max_tokens, "N",
+         "stop after N tokens (until the context is full)", 1, INT32_MAX},
+        {"max-ctx", FLAG_INT, &a->ctx, "N", "tokens of prompt and answer together (8192)", 1,
+         INT32_MAX},
+        {"temperature", FLAG_REAL, &a->temperature, "T", "0 always takes the likeliest token", 0,
+         100},
+        {"top-k", FLAG_INT, &a->top_k, "N", "only among the N likeliest; 0: all", 0, INT32_MAX},
+        {"top-p", FLAG_REAL, &a->top_p, "P", "only the likeliest that add up to P", 0, 1},
+        {"min-p", FLAG_REAL, &a->min_p, "P", "only those P times as likely as the first", 0, 1},
+        {"presence-penalty", FLAG_REAL, &a->presence, "X", "off the logit of every token seen",
+         -100, 100},
+        {"frequency-penalty", FLAG_REAL, &a->frequency, "X", "the same, each time it was seen",
+         -100, 100},
+        {"repetition-penalty", FLAG_REAL, &a->repetition, "X", "divides the logits of tokens seen",
+         0.01, 100},
+        {"seed", FLAG_INT, &a->seed, "N", "the same seed draws the same answer", 0, 0x1p53},
+        {"greedy", FLAG_BOOL, &a->greedy, NULL, "the likeliest token always, no penalties", 0, 0},
+        {"stop", FLAG_LIST, &a->stop, "TEXT", "end before this text (may be repeated)", 0, 0},
+        {"ignore-eos", FLAG_BOOL, &a->ignore_eos, NULL, "go on behind end tokens, shown as text", 0,
+         0},
+        {"system", FLAG_STRING, &a->system, "TEXT", "a system message in front", 0, 0},
+        {"think", FLAG_BOOL, &a->think, NULL, "let the model think first", 0, 0},
+        {"no-think", FLAG_BOOL, &a->no_think, NULL, "answer at once (the default)", 0, 0},
+        {"effort", FLAG_STRING, &a->effort, "NAME",
+         "think with this effort, a word of the template", 0, 0},
+        {"engine", FLAG_STRING, &a->engine, "NAME", "which engine computes (auto)", 0, 0},
+    };
+    *a = (struct answer_flags){.top_k = -1, .seed = -1, .temperature = NAN, .top_p = NAN};
+    a->min_p = a->presence = a->frequency = a->repetition = NAN;
+    memcpy(rows, table, sizeof table);
+}
+
+static bool any_sampling(const struct answer_flags *a)
+{
+    return a->top_k >= 0 || a->seed >= 0 || !isnan(a->temperature) || !isnan(a->top_p) ||
+           !isnan(a->min_p) || !isnan(a->presence) || !isnan(a->frequency) || !isnan(a->repetition);
+}
+
+int answer_flags_check(const struct answer_flags *a, const char *command, struct err *e)
+{
+    if (a->greedy && any_sampling(a))
+        return ERR(e, E_ARG, "%s: --greedy excludes all sampling flags: leave one or the other out",
+                   command);
+    if (a->no_think && (a->think || a->effort))
+        return ERR(e, E_ARG, "%s: --no-think excludes --%s: leave one of them out", command,
+                   a->think ? "think" : "effort");
+    return 0;
+}
+
+void answer_model_options(const struct answer_flags *a, struct model_options *out)
+{
+    *out = MODEL_OPTIONS;
+    out->engine = a->engine;
+    out->ctx = (int)a->ctx;
+}
+
+int answer_print(void *ctx, const char *text, size_t len)
+{
+    (void)ctx;
+    return fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0;
+}
+
+static bool interrupted(void *ctx)
+{
+    (void)ctx;
+    return interrupt_asked();
+}
+
+static void override(double *to, double given)
+{
+    if (!isnan(given))
+        *to = given;
+}
+
+int answer_options(const struct answer_flags *a, const struct model *m,
+                   struct generate_options *out, struct err *e)
+{
+    struct sample_options s = a->greedy ? SAMPLE_GREEDY : m->sample;
+    override(&s.temperature, a->temperature);
+    override(&s.top_p, a->top_p);
+    override(&s.min_p, a->min_p);
+    override(&s.presence, a->presence);
+    override(&s.frequency, a->frequency);
+    override(&s.repetition, a->repetition);
+    if (a->top_k >= 0)
+        s.top_k = (int)a->top_k;
+    s.seed = a->seed >= 0 ? (uint64_t)a->seed : rng_splitmix64(clock_ns()) % 1000000;
+    *out = (struct generate_options){
+        .sample = s,
+        .max_tokens = (int)a->max_tokens,
+        .stop = a->stop.at,
+        .n_stop = a->stop.n,
+        .ignore_stop_ids = a->ignore_eos,
+        .on_text = answer_print,
+        .cancelled = interrupted,
+    };
+    return sample_options_check(&s, e);
+}
+
+int answer_variables(const struct answer_flags *a, json_t **out, struct err *e)
+{
+    json_t *set = json_pack("{s:b, s:s*}", "enable_thinking", a->think || a->effort,
+                            "reasoning_effort", a->effort);
+    *out = set;
+    return set ? 0 : ERR(e, E_ARG, "--effort: not valid UTF-8");
+}
+
+static double rate(int n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+void answer_figures(const struct generate_result *r, const struct generate_options *o)
+{
+    char seed[48] = "";
+    const int fed = r->n_prompt - r->n_cached;
+    if (o->sample.temperature > 0)
+        snprintf(seed, sizeof seed, ", seed %llu", (unsigned long long)o->sample.seed);
+    log_say(LOG_INFO,
+            "prompt %d tok (%d reused) in %.2f s, %.1f tok/s; answer %d tok in %.2f s, %.1f tok/s; "
+            "finish %s%s, logits %016llx",
+            r->n_prompt, r->n_cached, r->prefill_s, rate(fed, r->prefill_s), r->n_generated,
+            r->decode_s, rate(r->n_generated - 1, r->decode_s), finish_name(r->finish), seed,
+            (unsigned long long)r->logits_hash);
+}

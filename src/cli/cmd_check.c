@@ -1,0 +1,171 @@
+/* cherenkov check: two engines side by side, or an engine against a dump. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "cli/flags.h"
+#include "cli/input.h"
+#include "runner/check.h"
+#include "runner/engines.h"
+#include "runner/model.h"
+
+static const char default_text[] = "Once upon a time there was a king who had three sons.";
+
+struct job {
+    const char *ids_arg, *engine, *against;
+    double tolerance;
+    struct model *m;
+    struct tokens ids;
+    struct check_side left, right; /* the right engine is ours, the left one the model's */
+    struct dump_file *dump;
+};
+
+static int tokens_to_check(struct job *j, const char *text, struct err *e)
+{
+    struct buf b = BUF_INIT;
+    if (j->ids_arg)
+        return input_ids(j->ids_arg, &j->ids, e);
+    if (text)
+        input_text(text, &b, e);
+    else
+        buf_puts(&b, default_text);
+    if (!e->code && !buf_check(&b, e))
+        tokenizer_encode(j->m->tokenizer, b.data, b.len, false, &j->ids, e);
+    buf_free(&b);
+    return -e->code;
+}
+
+static int check_ids(const struct job *j, struct err *e)
+{
+    if (j->ids.n == 0)
+        return ERR(e, E_ARG, "check: no tokens to check with");
+    if (j->ids.n > (size_t)j->m->ctx)
+        return ERR(e, E_LIMIT, "check: %zu tokens, and the model's context is %d", j->ids.n,
+                   j->m->ctx);
+    return model_check_ids(j->m, &j->ids, e);
+}
+
+/* The right side: an engine's name, or a directory with a dump. */
+static int open_right(struct job *j, struct err *e)
+{
+    const char *name = j->against ? j->against : "reference";
+    const struct engine_ops *ops;
+    struct engine_options o = {.mtp_norm = -1};
+    if (j->against && file_is_dir(j->against)) {
+        int rc = dump_file_open(j->against, &j->dump, e);
+        j->right.dump = j->dump;
+        return rc;
+    }
+    if (engines_find(name, &ops, e))
+        return err_prefix(e, "--against %s is no directory either", name);
+    if (capture_open(&j->right.capture, e))
+        return -e->code;
+    o.observe = capture_observer(j->right.capture);
+    if (ops->open(&j->m->weights, &o, &j->right.engine, e))
+        return -e->code;
+    return ops->sequence_open(j->right.engine, (int)j->ids.n, &j->right.seq, e);
+}
+
+static void close_side(struct check_side *s)
+{
+    if (s->seq)
+        s->engine->ops->sequence_close(s->seq);
+}
+
+/* "residual of layer 3, position 7, element 2: 1.5 against 1.25, 0.01 of the row's largest" */
+static void print_place(const char *what, const struct check_place *p)
+{
+    printf("%s: %s", what, seen_name(p->what));
+    if (p->il >= 0)
+        printf(" of layer %d", p->il);
+    printf(", position %d, element %zu: %.9g against %.9g", p->pos, p->element, p->left, p->right);
+    if (p->n_left != p->n_right)
+        printf(" (%zu values against %zu)", p->n_left, p->n_right);
+    if (isfinite(p->difference))
+        printf(", %.3g of the row's largest", p->difference);
+    putchar('\n');
+}
+
+static int report(const struct job *j, const struct check_result *r, struct err *e)
+{
+    printf("%s against %s: %zu tokens, %ld blocks, %ld values, tolerance %g\n",
+           j->left.engine->ops->name, j->dump ? j->against : j->right.engine->ops->name, j->ids.n,
+           r->n_blocks, r->n_values, j->tolerance);
+    if (r->n_missing)
+        printf("%ld blocks are not shown by the right side\n", r->n_missing);
+    if (r->worst.difference > 0)
+        print_place("worst", &r->worst);
+    if (!r->differs) {
+        printf("equal%s\n", r->worst.difference > 0 ? " within the tolerance" : "");
+        return 0;
+    }
+    print_place("first", &r->first);
+    return ERR(e, E_DIFFER, "the two sides part at position %d, in %s, element %zu", r->first.pos,
+               seen_name(r->first.what), r->first.element);
+}
+
+static int compare(struct job *j, const char *text, struct err *e)
+{
+    struct check_result r;
+    const uint64_t start = clock_ns();
+    struct engine *g = j->m->engine;
+    j->left.engine = g;
+    if (tokens_to_check(j, text, e) || check_ids(j, e) || open_right(j, e) ||
+        g->ops->sequence_open(g, (int)j->ids.n, &j->left.seq, e) ||
+        check_run(&j->left, &j->right, &j->ids, j->tolerance, &r, e))
+        return -e->code;
+    int rc = report(j, &r, e);
+    log_say(LOG_INFO, "%zu tokens in %.2f s", j->ids.n, clock_seconds_since(start));
+    return rc;
+}
+
+static int open_and_compare(struct job *j, const char *path, const char *text, struct err *e)
+{
+    struct model_options o = MODEL_OPTIONS;
+    if (capture_open(&j->left.capture, e))
+        return -e->code;
+    o.engine = j->engine;
+    o.engine_options.observe = capture_observer(j->left.capture);
+    o.without_text = j->ids_arg != NULL;
+    int rc = model_open(path, &o, &j->m, e);
+    if (!rc)
+        rc = compare(j, text, e);
+    close_side(&j->left);
+    close_side(&j->right);
+    if (j->right.engine)
+        j->right.engine->ops->close(j->right.engine);
+    model_close(j->m);
+    capture_close(j->left.capture);
+    capture_close(j->right.capture);
+    dump_file_close(j->dump);
+    return rc;
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+    struct job j = {.tolerance = 1e-4};
+    const struct flag flag[] = {
+        {"ids", FLAG_STRING, &j.ids_arg, "FILE|LIST", "token ids instead of a text", 0, 0},
+        {"engine", FLAG_STRING, &j.engine, "A", "the left side (auto)", 0, 0},
+        {"against", FLAG_STRING, &j.against, "B|DUMPDIR",
+         "the right side: an engine, or what CHERENKOV_DUMP wrote (reference)", 0, 0},
+        {"tolerance", FLAG_REAL, &j.tolerance, "X", "times a row's largest magnitude (1e-4)", 0, 1},
+        {0},
+    };
+    struct flags f = {.command = &cmd_check, .flag = flag, .min_args = 1, .max_args = 2};
+    int rc = flags_parse(&f, argc, argv, e);
+    if (rc || f.help)
+        return rc;
+    if (j.ids_arg && f.n_args > 1)
+        return ERR(e, E_ARG, "check: --ids and a text exclude one another");
+    rc = open_and_compare(&j, f.args[0], f.n_args > 1 ? f.args[1] : NULL, e);
+    tokens_free(&j.ids);
+    return rc;
+}
+
+const struct command cmd_check = {
+    "check", "STORE [TEXT]", "compare two engines, or an engine with a dump, block by block", run};
