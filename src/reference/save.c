@@ -28,7 +28,7 @@ struct save_header {
     uint32_t version, n;
     uint64_t identity, bytes;
 };
-_Static_assert(sizeof(struct save_header) == 32, "docs/numerics.md and the picture above");
+_Static_assert(sizeof(struct save_header) == 32, "as in the picture above");
 
 static const char magic[8] = "CHKSEQ";
 
