@@ -7,7 +7,8 @@
 #include "cli/flags.h"
 
 static const struct command *const commands[] = {
-    &cmd_env, &cmd_version, &cmd_chat, &cmd_check, &cmd_logits, &cmd_perplexity, &cmd_run,
+    &cmd_env,    &cmd_version,    &cmd_chat, &cmd_check,
+    &cmd_logits, &cmd_perplexity, &cmd_run,  &cmd_tokenize,
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
