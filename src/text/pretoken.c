@@ -74,8 +74,8 @@ static int compile(struct pretoken *p, const char *pattern, uint32_t options, co
     pcre2_compile_context *ctx = pcre2_compile_context_create(p->memory);
     if (!ctx)
         return ERR(e, E_NOMEM, "%s: out of memory", where);
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                   options | PCRE2_UTF | PCRE2_UCP, &code, &at, ctx);
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options | PCRE2_UTF,
+                                   &code, &at, ctx);
     pcre2_compile_context_free(ctx);
     if (!re) {
         PCRE2_UCHAR8 why[160] = "unknown";
@@ -96,7 +96,7 @@ static int add_expression(struct pretoken *p, const char *expression, const char
     struct buf b = BUF_INIT;
     int rc = expression_rewrite(expression, strlen(expression), where, &b, e);
     if (!rc)
-        rc = compile(p, buf_str(&b), 0, where, e);
+        rc = compile(p, buf_str(&b), PCRE2_UCP, where, e);
     buf_free(&b);
     return rc;
 }
