@@ -41,6 +41,12 @@ static void check(const char *s, size_t n)
     buf_free(&again);
 }
 
+static bool is_plain(uint32_t cp)
+{
+    char s[4];
+    return nfc_is_normal(s, (size_t)utf8_encode(cp, s));
+}
+
 /* A character that the table calls plain is class 0, stays itself, and is the second half of no
  * character's decomposition. */
 static void test_table(void **state)
@@ -59,8 +65,7 @@ static void test_table(void **state)
             second[d[i]] = true;
     }
     for (uint32_t cp = 0; cp <= LAST; cp++) {
-        char s[4];
-        if (!is_scalar(cp) || !nfc_is_normal(s, (size_t)utf8_encode(cp, s)))
+        if (!is_scalar(cp) || !is_plain(cp))
             continue;
         n_plain++;
         if (second[cp] || utf8proc_get_property((int32_t)cp)->combining_class)
@@ -73,13 +78,13 @@ static void test_table(void **state)
 static void test_every_character(void **state)
 {
     (void)state;
-    for (uint32_t cp = 1; cp <= LAST; cp++) {
+    for (uint32_t cp = 1; cp <= LAST; cp += cp < 0x30000 ? 1 : 97) {
         static const char *const before[] = {"", "a\u0316", "\u0300", "e"};
         static const char *const behind[] = {"", "\u0301\u0323", "\u0316", "\u11A8"};
         for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
             char s[32];
             size_t n = strlen(before[i]);
-            if (!is_scalar(cp) || (i && cp > 0x3400 && cp < 0xA000))
+            if (!is_scalar(cp) || (i && cp >= 0x3400 && cp % 97 && is_plain(cp)))
                 continue;
             memcpy(s, before[i], n);
             n += (size_t)utf8_encode(cp, s + n);
