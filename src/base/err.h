@@ -19,7 +19,7 @@ enum err_code {
     E_UNSUPPORTED, /* valid, but this program does not do it */
     E_NOTFOUND,    /* a file, tensor or name that is not there */
     E_INTERRUPTED, /* stopped by request */
-    E_NONFINITE,   /* a computation produced NaN or infinity */
+    E_NONFINITE,   /* NaN or infinity, computed or among weights */
     E_DIFFER,      /* a comparison found a difference (verify, check) */
 };
 
