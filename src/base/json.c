@@ -196,3 +196,16 @@ int json_field_arr(const json_t *obj, const char *where, const char *key, bool n
     *out = v;
     return 0;
 }
+
+static int append(const char *text, size_t n, void *out)
+{
+    buf_add(out, text, n);
+    return 0;
+}
+
+int json_print(const json_t *v, size_t flags, struct buf *out, struct err *e)
+{
+    if (json_dump_callback(v, append, out, flags))
+        return ERR(e, E_NOMEM, "out of memory printing JSON");
+    return buf_check(out, e);
+}

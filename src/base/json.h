@@ -36,6 +36,10 @@ int json_field_obj(const json_t *obj, const char *where, const char *key, bool n
 int json_field_arr(const json_t *obj, const char *where, const char *key, bool need, json_t **out,
                    struct err *e);
 
+/* Appends the text of v to out, in the form that flags ask for (JSON_INDENT(2), JSON_COMPACT,
+ * ...). */
+int json_print(const json_t *v, size_t flags, struct buf *out, struct err *e);
+
 /* "a string", "the integer 7", "null"...: what a message says was found. */
 const char *json_describe(const json_t *v, char *room, size_t n);
 
