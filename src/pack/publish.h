@@ -1,0 +1,19 @@
+/* What turns written files into a store: metadata beside them, checksums.bin, and manifest.json
+ * last. A directory without a manifest is an unfinished store, which nothing opens. */
+#ifndef PACK_PUBLISH_H
+#define PACK_PUBLISH_H
+
+#include "pack/plan.h"
+
+/* Whether dir can become the store of this plan: E_FORMAT when a config.json is there already,
+ * which is never overwritten, and describes another model. */
+int publish_check(const struct plan *p, const char *dir, struct err *e);
+/* Copies config.json, tokenizer*.json, chat_template.jinja, generation_config.json, LICENSE* and
+ * NOTICE* that dir lacks. config.json of a source without a draft head says 0 draft layers. */
+int publish_metadata(const struct plan *p, const char *dir, struct err *e);
+/* Writes checksums.bin, syncs dir, and then writes manifest.json. The data files must be on disk.
+ * sum: [pieces->n]. */
+int publish_manifest(const struct plan *p, const struct pieces *pieces, const uint64_t *sum,
+                     const char *dir, struct err *e);
+
+#endif
