@@ -15,6 +15,9 @@ struct command {
 
 extern const struct command cmd_env;
 extern const struct command cmd_tokenize;
+extern const struct command cmd_inspect;
+extern const struct command cmd_pack;
+extern const struct command cmd_verify;
 extern const struct command cmd_version;
 extern const struct command cmd_chat, cmd_check, cmd_logits, cmd_perplexity, cmd_run;
 

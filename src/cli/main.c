@@ -7,8 +7,8 @@
 #include "cli/flags.h"
 
 static const struct command *const commands[] = {
-    &cmd_env,    &cmd_version,    &cmd_chat, &cmd_check,
-    &cmd_logits, &cmd_perplexity, &cmd_run,  &cmd_tokenize,
+    &cmd_pack,   &cmd_inspect,    &cmd_verify,   &cmd_run, &cmd_chat,    &cmd_check,
+    &cmd_logits, &cmd_perplexity, &cmd_tokenize, &cmd_env, &cmd_version,
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

@@ -1,0 +1,160 @@
+/* cherenkov pack: a published checkpoint becomes a store that the engine can run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "pack/pack.h"
+
+/* What the flags say. */
+struct wish {
+    const char *output, *norms;
+    int64_t threads;
+    bool dry_run, requantise, skip_unknown, force;
+};
+
+static int parse_norms(const char *word, enum plan_norms *out, struct err *e)
+{
+    *out = PLAN_NORMS_DETECT;
+    if (!word)
+        return 0;
+    if (strcmp(word, "raw") == 0)
+        *out = PLAN_NORMS_RAW;
+    else if (strcmp(word, "folded") == 0)
+        *out = PLAN_NORMS_FOLDED;
+    else
+        return ERR(e, E_ARG, "pack: --norms wants raw or folded, found '%s'", word);
+    return 0;
+}
+
+static void print_file(const struct plan *p, enum piece_file file, const char *what)
+{
+    char bytes[UNITS_ROOM];
+    printf("%-12s %15s bytes  %s\n", piece_file_names[file], units_count(bytes, p->bytes[file]),
+           what);
+}
+
+static void print_fates(const struct plan *p)
+{
+    char n[UNITS_ROOM], bytes[UNITS_ROOM];
+    for (int f = 0; f < FATE_COUNT; f++)
+        if (p->fate[f].tensors)
+            printf("tensors      %15s        %s (%s bytes)\n", units_count(n, p->fate[f].tensors),
+                   plan_fate_name((enum plan_fate)f), units_count(bytes, p->fate[f].bytes));
+    if (p->n_derived)
+        printf("tensors      %15s        not in the source, derived from config.json\n",
+               units_count(n, p->n_derived));
+}
+
+static int print_plan(const struct plan *p, const char *output, struct err *e)
+{
+    const struct manifest *m = &p->target;
+    struct pack_space space;
+    char *dir, what[128], a[UNITS_ROOM], b[UNITS_ROOM], c[UNITS_ROOM];
+    int rc = pack_output(p, output, &dir, e);
+    if (rc)
+        return rc;
+    rc = pack_space(p, dir, &space, e);
+    if (rc)
+        goto out;
+    printf("source       %s (%s, %s tensors, %s bytes)\n", p->checkpoint->dir, plan_encoding(p),
+           units_count(a, p->checkpoint->n_tensors), units_count(b, p->checkpoint->nbytes));
+    printf("output       %s\n", dir);
+    printf("norms        %s: %s\n", p->norms.norms == NORMS_RAW ? "raw" : "folded",
+           p->norms.because);
+    print_fates(p);
+    snprintf(what, sizeof what, "%s tensors", units_count(a, m->n_dense));
+    print_file(p, PIECE_DENSE, what);
+    snprintf(what, sizeof what, "%d layers of %d records of %s bytes", m->experts.n_layers,
+             m->experts.E, units_count(a, m->experts.stride));
+    print_file(p, PIECE_EXPERTS, what);
+    snprintf(what, sizeof what, "%s rows of %d bytes", units_count(a, m->ngram.rows),
+             m->ngram.row_bytes);
+    if (m->ngram.rows)
+        print_file(p, PIECE_NGRAM, what);
+    printf("%-12s %15s bytes\n", "total", units_count(a, plan_bytes(p)));
+    if (p->config_changed)
+        printf("config.json  says 0 draft layers, as the source has none\n");
+    printf("disk         %s bytes to write and %s to spare, %s free\n",
+           units_count(a, space.needed), units_count(b, space.margin), units_count(c, space.free));
+out:
+    mem_free(dir);
+    return rc;
+}
+
+static void report(const struct plan *p, const struct pack_report *r)
+{
+    char store[UNITS_ROOM], source[UNITS_ROOM], time[UNITS_ROOM], rate[UNITS_ROOM],
+        peak[UNITS_ROOM], kept[UNITS_ROOM + 24] = "", old[UNITS_ROOM];
+    double seconds = r->seconds > 1e-6 ? r->seconds : 1e-6;
+    if (r->reused) {
+        log_say(LOG_INFO,
+                "the store is there already, from the same source; nothing to do (`cherenkov "
+                "verify` checks it, --force packs it again)");
+        return;
+    }
+    if (r->written_bytes < r->store_bytes)
+        snprintf(kept, sizeof kept, ", %s kept from before",
+                 units_bytes(old, r->store_bytes - r->written_bytes));
+    log_say(LOG_INFO, "packed %s from %s of %s in %s: %s/s, %d threads, peak memory %s%s",
+            units_bytes(store, r->store_bytes), units_bytes(source, r->source_bytes),
+            plan_encoding(p), units_seconds(time, r->seconds),
+            units_bytes(rate, (uint64_t)((double)r->written_bytes / seconds)), r->n_threads,
+            units_bytes(peak, os_rss_peak_bytes()), kept);
+}
+
+static int run_wish(const char *source, const struct wish *w, struct err *e)
+{
+    struct plan_choices choices = {.requantise = w->requantise, .skip_unknown = w->skip_unknown};
+    struct pack_options options = {w->output, (int)w->threads, w->force};
+    struct pack_report r;
+    struct plan *p;
+    int rc = parse_norms(w->norms, &choices.norms, e);
+    if (!rc)
+        rc = plan_open(source, &choices, &p, e);
+    if (rc)
+        return rc;
+    if (w->dry_run) {
+        rc = print_plan(p, w->output, e);
+        if (!rc)
+            rc = plan_check(p, e);
+    } else {
+        rc = pack_run(p, &options, &r, e);
+        if (!rc)
+            report(p, &r);
+    }
+    plan_close(p);
+    return rc;
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+    struct wish w = {0};
+    const struct flag flag[] = {
+        {"output", FLAG_STRING, &w.output, "DIR", "where the store goes (SRC/packed)", 0, 0},
+        {"dry-run", FLAG_BOOL, &w.dry_run, NULL, "print the plan, write nothing", 0, 0},
+        {"norms", FLAG_STRING, &w.norms, "raw|folded",
+         "how SRC stores its norms, instead of finding out", 0, 0},
+        {"requantise", FLAG_BOOL, &w.requantise, NULL,
+         "quantise MLX weights in other groups a second time (lossy)", 0, 0},
+        {"skip-unknown", FLAG_BOOL, &w.skip_unknown, NULL, "leave out tensors that no store has", 0,
+         0},
+        {"threads", FLAG_INT, &w.threads, "N", "threads (one per processor)", 1, 1024},
+        {"force", FLAG_BOOL, &w.force, NULL, "pack again over a store that is there", 0, 0},
+        {0},
+    };
+    struct flags f = {.command = &cmd_pack, .flag = flag, .min_args = 1, .max_args = 1};
+    int rc = flags_parse(&f, argc, argv, e);
+    if (rc || f.help)
+        return rc;
+    interrupt_catch();
+    os_ignore_size_signal();
+    return run_wish(f.args[0], &w, e);
+}
+
+const struct command cmd_pack = {"pack", "SRC", "turn a checkpoint into a store", run};
