@@ -21,7 +21,7 @@ void aid_edit_read(const char *dir, struct aid_edit *out)
     for (size_t i = 0; i < c->n_tensors; i++) {
         const struct tensor *t = &c->tensors[i];
         struct aid_edit_tensor *w = &out->at[i];
-        *w = (struct aid_weight){.dtype = t->dtype, .n_dims = t->n_dims, .nbytes = t->nbytes};
+        *w = (struct aid_edit_tensor){.dtype = t->dtype, .n_dims = t->n_dims, .nbytes = t->nbytes};
         snprintf(w->name, sizeof w->name, "%s", t->name);
         memcpy(w->shape, t->shape, sizeof w->shape);
         w->data = mem_alloc(t->nbytes);
@@ -70,7 +70,7 @@ struct aid_edit_tensor *aid_edit_add(struct aid_edit *c, const char *name, enum 
     assert_non_null(more);
     c->at = more;
     struct aid_edit_tensor *w = &c->at[c->n++];
-    *w = (struct aid_weight){0};
+    *w = (struct aid_edit_tensor){0};
     snprintf(w->name, sizeof w->name, "%s", name);
     aid_edit_reshape(w, dtype, shape);
     return w;
