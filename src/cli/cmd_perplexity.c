@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "cli/flags.h"
 #include "cli/input.h"
+#include "cli/show.h"
 #include "runner/model.h"
 #include "runner/perplexity.h"
 
@@ -60,38 +61,31 @@ static void print_json(const struct job *j, const struct totals *t)
     printf("]}\n");
 }
 
-/* A token's bytes with controls and quotes escaped, so that a line stays a line. */
-static void print_token(const struct tokenizer *t, int32_t id)
+static int print_plain(const struct job *j, const struct totals *t, struct err *e)
 {
-    size_t n;
-    const char *s = tokenizer_bytes(t, id, &n);
-    putchar('"');
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)s[i];
-        if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
-            printf("\\x%02x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-}
-
-static void print_plain(const struct job *j, const struct totals *t)
-{
-    printf("position       id      nll  token\n");
+    struct buf b = BUF_INIT;
+    buf_puts(&b, "position       id      nll  token\n");
     for (size_t i = 0; i < j->ids.n; i++) {
-        printf("%8zu %8d ", i, (int)j->ids.ids[i]);
+        size_t n;
+        const char *bytes = tokenizer_bytes(j->m->tokenizer, j->ids.ids[i], &n);
+        buf_printf(&b, "%8zu %8d ", i, (int)j->ids.ids[i]);
         if (i)
-            printf("%8.4f  ", j->nll[i]);
+            buf_printf(&b, "%8.4f  \"", j->nll[i]);
         else
-            printf("%8s  ", "-");
-        print_token(j->m->tokenizer, j->ids.ids[i]);
-        putchar('\n');
+            buf_printf(&b, "%8s  \"", "-");
+        show_text(&b, bytes, n);
+        buf_puts(&b, "\"\n");
     }
-    printf("windows of %lld tokens, stride %lld; %zu tokens scored, %zu bytes\n"
-           "mean nll %.6f nats, perplexity %.4f, %.4f bits per byte\n",
-           (long long)j->window, (long long)j->stride, t->n_scored, t->bytes,
-           t->nll / (double)t->n_scored, exp(t->nll / (double)t->n_scored), bits_per_byte(t));
+    buf_printf(&b,
+               "windows of %lld tokens, stride %lld; %zu tokens scored, %zu bytes\n"
+               "mean nll %.6f nats, perplexity %.4f, %.4f bits per byte\n",
+               (long long)j->window, (long long)j->stride, t->n_scored, t->bytes,
+               t->nll / (double)t->n_scored, exp(t->nll / (double)t->n_scored), bits_per_byte(t));
+    int rc = buf_check(&b, e);
+    if (!rc)
+        fputs(buf_str(&b), stdout);
+    buf_free(&b);
+    return rc;
 }
 
 static bool interrupted(void *ctx)
@@ -112,8 +106,8 @@ static int compute(struct job *j, struct err *e)
     const struct totals t = add_up(j);
     if (j->json)
         print_json(j, &t);
-    else
-        print_plain(j, &t);
+    else if (print_plain(j, &t, e))
+        return -e->code;
     const double s = clock_seconds_since(start);
     log_say(LOG_INFO, "%zu tokens in %.2f s, %.1f tok/s, engine %s", j->ids.n, s,
             s > 0 ? (double)j->ids.n / s : 0, j->m->engine->ops->name);

@@ -8,9 +8,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "cli/flags.h"
 #include "cli/input.h"
+#include "cli/show.h"
 
 struct options {
     bool plain, ids, json;
@@ -32,26 +32,6 @@ static int open_tokenizer(const char *path, struct tokenizer **t, struct err *e)
     return rc;
 }
 
-/* The bytes of a token as a line can show them: controls, backslashes and bytes that are no
- * character as escapes. */
-static void put_shown(struct buf *out, const char *s, size_t n)
-{
-    static const char letters[] = "\n\r\t\\", names[] = "nrt\\";
-    for (size_t i = 0; i < n;) {
-        uint32_t cp = 0;
-        int k = utf8_decode(s + i, n - i, &cp);
-        const char *named = k == 1 && cp ? strchr(letters, (int)cp) : NULL;
-        if (named)
-            buf_printf(out, "\\%c", names[named - letters]);
-        else if (!k || cp < 0x20 || (cp >= 0x7F && cp < 0xA0))
-            for (int j = 0; j < (k ? k : 1); j++)
-                buf_printf(out, "\\x%02x", (unsigned char)s[i + (size_t)j]);
-        else
-            buf_add(out, s + i, (size_t)k);
-        i += k ? (size_t)k : 1;
-    }
-}
-
 static int print_table(const struct tokenizer *t, const struct tokens *ids, struct err *e)
 {
     struct buf b = BUF_INIT;
@@ -59,7 +39,7 @@ static int print_table(const struct tokenizer *t, const struct tokens *ids, stru
         size_t n;
         const char *s = tokenizer_bytes(t, ids->ids[i], &n);
         buf_printf(&b, "%d\t", ids->ids[i]);
-        put_shown(&b, s, n);
+        show_text(&b, s, n);
         buf_putc(&b, '\n');
     }
     int rc = buf_check(&b, e);
