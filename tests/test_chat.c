@@ -1,0 +1,237 @@
+/* cherenkov chat on the packed demonstration model: over a pipe and at a pseudo-terminal, with
+ * state reused where the template lets it, and Ctrl-C that stops the answer only. */
+#include "tests/aid_demo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+static char *model, *store, *linear; /* linear: a template under which history only grows */
+
+static const char linear_template[] =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{{ m.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+static int setup(void **state)
+{
+    (void)state;
+    model = aid_demo_pack();
+    store = file_join(model, "packed");
+    linear = aid_demo_with(store, "chat_template.jinja", linear_template);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    mem_free(store);
+    aid_rmdir(model);
+    aid_rmdir(linear);
+    return 0;
+}
+
+static struct aid_output chat(const char *in, const char *const *words)
+{
+    const char *argv[32] = {"cherenkov", "chat"};
+    struct aid_output o;
+    for (int i = 0; words[i]; i++)
+        argv[2 + i] = words[i];
+    aid_run(argv, in, &o);
+    return o;
+}
+
+#define CHAT(in, ...) chat(in, (const char *const[]){__VA_ARGS__, NULL})
+
+static void expect(struct aid_output o, int status, const char *out, const char *err)
+{
+    if (o.status != status || (out && strcmp(buf_str(&o.out), out) != 0) ||
+        !strstr(buf_str(&o.err), err))
+        fail_msg("status %d, want %d\nstdout: %s\nwant:   %s\nstderr: %s\nwant:   %s", o.status,
+                 status, buf_str(&o.out), out ? out : "(any)", buf_str(&o.err), err);
+    aid_output_free(&o);
+}
+
+static void test_pipe(void **state)
+{
+    (void)state;
+    static const char hello[] = "Hello! Shall I tell you a story?\n";
+    expect(CHAT("Hello!\n", store, "--greedy"), 0, hello, "prompt 19 tok (0 reused)");
+    expect(CHAT("Hello!", store, "--greedy"), 0, hello, "finish stop"); /* no line end */
+    expect(CHAT("", store, "--greedy"), 0, "", "");
+    expect(CHAT("\n  \nHello!\n/quit\nHello!\n", store, "--greedy"), 0, hello, "answer 13 tok");
+    expect(CHAT("Hello!\n/reset\nHello!\n", store, "--greedy"), 0,
+           "Hello! Shall I tell you a story?\nHello! Shall I tell you a story?\n", "(0 reused)");
+}
+
+/* The tokens of earlier turns, those that were generated included, are not fed again. */
+static void test_reuse(void **state)
+{
+    (void)state;
+    static const char two[] = "Hello!\nTell me about a fox.\n";
+    struct aid_output o = CHAT(two, linear, "--greedy", "--max-tokens", "12");
+    int prompt = 0, reused = 0;
+    assert_int_equal(o.status, 0);
+    const char *figures = strstr(buf_str(&o.err), "prompt ");
+    assert_non_null(figures);
+    assert_int_equal(sscanf(figures, "prompt %d tok (%d reused)", &prompt, &reused), 2);
+    assert_in_range(reused, 20, prompt);
+    printf("note: %d of %d prompt tokens of two turns reused\n", reused, prompt);
+    aid_output_free(&o);
+    /* The demonstration model's own template drops the empty think block of earlier turns. */
+    expect(CHAT(two, store, "--greedy", "--max-tokens", "12"), 0, NULL, "(0 reused)");
+}
+
+static void test_commands(void **state)
+{
+    (void)state;
+    char *saved = file_join(model, "saved.json"), *in = NULL;
+    json_error_t je;
+    assert_true(asprintf(&in, "/system Be kind.\nHello!\n/save %s\n", saved) > 0);
+    expect(CHAT(in, store, "--greedy", "--max-tokens", "3"), 0, NULL, "3 messages saved");
+    json_t *messages = json_load_file(saved, 0, &je);
+    assert_non_null(messages);
+    static const char *const roles[] = {"system", "user", "assistant"};
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(json_string_value(json_object_get(json_array_get(messages, i), "role")),
+                            roles[i]);
+    json_decref(messages);
+
+    expect(CHAT("/help\n", store), 0, "", "/system");
+    expect(CHAT("/think on\nHello!\n", store, "--greedy", "--max-tokens", "1"), 0, NULL,
+           "prompt 17 tok");
+    expect(CHAT("/think maybe\n", store), 2, "", "wants on or off");
+    expect(CHAT("/rest\n", store), 2, "", "did you mean /reset?");
+    expect(CHAT("/save\n", store), 2, "", "wants the name of a file");
+    expect(CHAT("a\xff\n", store), 3, "", "not valid UTF-8 at byte 1");
+    expect(CHAT("Hello!\n", store, "--max-ctx", "10"), 1, "", "the context holds 10");
+    expect(CHAT("Hello!\n", store, "--greedy", "--top-k", "3"), 2, "", "--greedy excludes");
+    expect(CHAT("Hello!\n", "/no/such/store"), 3, "", "/no/such/store");
+    free(in);
+    mem_free(saved);
+}
+
+/* --- at a pseudo-terminal --- */
+
+struct terminal {
+    pid_t pid;
+    int fd;
+    struct buf out;
+    size_t at; /* in out, behind what was waited for last */
+};
+
+static void terminal_open(struct terminal *t, const char *home, const char *const *argv)
+{
+    *t = (struct terminal){.fd = posix_openpt(O_RDWR | O_NOCTTY)};
+    assert_true(t->fd >= 0 && grantpt(t->fd) == 0 && unlockpt(t->fd) == 0);
+    fflush(NULL);
+    t->pid = fork();
+    if (t->pid == 0) {
+        setsid();
+        int fd = open(ptsname(t->fd), O_RDWR);
+        ioctl(fd, TIOCSCTTY, 0);
+        for (int i = 0; i < 3; i++)
+            dup2(fd, i);
+        setenv("HOME", home, 1);
+        setenv("TERM", "xterm", 1);
+        execv(aid_program(), (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+}
+
+/* Reads until `text` comes behind what was waited for last; false at the end or after a minute of
+ * silence. */
+static bool terminal_wait(struct terminal *t, const char *text)
+{
+    struct pollfd p = {t->fd, POLLIN, 0};
+    char part[4096];
+    const char *found;
+    while (!(found = strstr(buf_str(&t->out) + t->at, text))) {
+        if (poll(&p, 1, 60000) <= 0)
+            return false;
+        ssize_t n = read(t->fd, part, sizeof part);
+        if (n <= 0)
+            return false;
+        buf_add(&t->out, part, (size_t)n);
+    }
+    t->at = (size_t)(found - t->out.data) + strlen(text);
+    return true;
+}
+
+static void terminal_type(struct terminal *t, const char *keys)
+{
+    assert_int_equal(write(t->fd, keys, strlen(keys)), (ssize_t)strlen(keys));
+}
+
+static void need(struct terminal *t, const char *text)
+{
+    if (!terminal_wait(t, text))
+        fail_msg("'%s' did not come; the terminal shows: %s", text, buf_str(&t->out));
+}
+
+static int terminal_close(struct terminal *t)
+{
+    int status;
+    (void)terminal_wait(t, "\1 never \1");
+    while (waitpid(t->pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    close(t->fd);
+    buf_free(&t->out);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void test_terminal(void **state)
+{
+    (void)state;
+    struct terminal t;
+    struct stat st;
+    struct err e = {0};
+    struct buf history = BUF_INIT;
+    char *home = aid_tmpdir(), *path = file_join(home, ".cherenkov_history");
+    const char *argv[] = {"cherenkov", "chat", store, "--greedy", "--ignore-eos", NULL};
+    terminal_open(&t, home, argv);
+    need(&t, "> ");
+    terminal_type(&t, "Helo!\x02\x02l\r"); /* back two characters, insert the one that lacks */
+    need(&t, "Shall I tell you a story?");
+    terminal_type(&t, "\x03"); /* stops the answer, which has no end */
+    need(&t, "> ");
+    terminal_type(&t, "never sent\x03"); /* gives the line up */
+    need(&t, "^C");
+    need(&t, "> ");
+    terminal_type(&t, "/nonsense\r"); /* told, and the conversation goes on */
+    need(&t, "no command /nonsense");
+    need(&t, "> ");
+    terminal_type(&t, "\x1b[A\x1b[A\r"); /* two lines up in the history: the message again */
+    need(&t, "Shall I tell you a story?");
+    terminal_type(&t, "\x03");
+    need(&t, "> ");
+    terminal_type(&t, "\x04");
+    assert_int_equal(terminal_close(&t), 0);
+
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_ok(file_read_all(path, 1 << 20, &history, &e), e);
+    assert_non_null(strstr(buf_str(&history), "Hello!"));
+    assert_null(strstr(buf_str(&history), "never"));
+    buf_free(&history);
+    mem_free(path);
+    aid_rmdir(home);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipe), cmocka_unit_test(test_reuse),
+                                       cmocka_unit_test(test_commands),
+                                       cmocka_unit_test(test_terminal)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
