@@ -1,5 +1,5 @@
-/* Renders templates for scripts: one JSON object a line on standard input, {"template": ..., "vars":
- * {...}}, with one a line on standard output: {"text": ...} or {"error": ...}. */
+/* Renders templates for scripts: one JSON object a line on standard input, {"template": ...,
+ * "vars": {...}}, with one a line on standard output: {"text": ...} or {"error": ...}. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -190,7 +190,8 @@ static int check_lists(const json_t *messages, const json_t *tools, const json_t
     return 0;
 }
 
-/* The template's variables. The lists are shared, not copied; jansson counts references atomically. */
+/* The template's variables. The lists are shared, not copied; jansson counts references
+ * atomically. */
 static json_t *variables(const struct chat *c, const json_t *messages, const json_t *tools,
                          const json_t *set, bool add_generation_prompt)
 {

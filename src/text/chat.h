@@ -13,9 +13,10 @@ struct chat;
  * of {name, template} with one named "default". path may also be a template file itself. */
 int chat_open(const char *path, struct chat **out, struct err *e);
 void chat_close(struct chat *c);
-/* messages: array of {role, content, ...}; tools: array or NULL (an empty one counts as absent); set:
- * object of further variables (enable_thinking, reasoning_effort, ...) or NULL, last word over all
- * others. Appends to out, which stays as it was on failure. Any number of threads may use one chat. */
+/* messages: array of {role, content, ...}; tools: array or NULL (an empty one counts as absent);
+ * set: object of further variables (enable_thinking, reasoning_effort, ...) or NULL, last word
+ * over all others. Appends to out, which stays as it was on failure. Any number of threads may
+ * use one chat. */
 int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
                 const json_t *set, bool add_generation_prompt, struct buf *out, struct err *e);
 

@@ -3,7 +3,7 @@
  *   source -> tokens -> tree -> names as slots        template_compile
  *   (template_lex.c, _parse.c and _expr.c, _resolve.c)
  *   tree + variables -> text                          template_render
- *   (template_exec.c statements, _eval.c expressions, _call.c calls, the rest operators and built-ins)
+ *   (template_exec.c statements, _eval.c expressions, _call.c calls; the rest are built-ins)
  *
  * A compiled template is never written to; each rendering has its own arena, freed at its end. */
 #include "text/template.h"

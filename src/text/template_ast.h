@@ -136,7 +136,8 @@ struct scope {
     size_t n;
 };
 
-/* The code of a macro, call block, recursive loop or the template: its slots and special arguments. */
+/* The code of a macro, call block, recursive loop or the template: its slots and special
+ * arguments. */
 struct routine {
     int n_slots;
     int caller, kwargs, varargs; /* slots, or -1: not used inside */
@@ -209,8 +210,9 @@ struct node *parser_node(struct parser *p, enum node_kind kind, int line);
 /* Grows by doubling inside the arena. */
 int nodes_push(struct parser *p, struct nodes *l, struct node *n);
 
-/* TUPLE_NO_COND: its elements are no `x if y`; TUPLE_TARGET: they are names; TUPLE_PAREN: it stands
- * in parentheses and may be empty. end_word ends it besides the end of a tag and ")", or is NULL. */
+/* TUPLE_NO_COND: its elements are no `x if y`; TUPLE_TARGET: they are names; TUPLE_PAREN: it
+ * stands in parentheses and may be empty. end_word ends it besides the end of a tag and ")", or
+ * is NULL. */
 enum tuple_flags { TUPLE_NO_COND = 1, TUPLE_TARGET = 2, TUPLE_PAREN = 4 };
 int parse_expression(struct parser *p, struct node **out);
 int parse_tuple(struct parser *p, int flags, const char *end_word, struct node **out);

@@ -1,5 +1,6 @@
-/* Attributes, elements and slices. `a.b` looks for an attribute first and an element second, `a['b']`
- * the other way round; what is not there is undefined, which only its use makes an error. */
+/* Attributes, elements and slices. `a.b` looks for an attribute first and an element second,
+ * `a['b']` the other way round; what is not there is undefined, which only its use makes an
+ * error. */
 #include <string.h>
 
 #include "text/template_run.h"

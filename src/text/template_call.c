@@ -80,7 +80,8 @@ int eval_args(struct render *r, const struct node *call, struct args *out)
     return rc;
 }
 
-/* The slots of the special arguments: caller, kwargs, varargs, where the macro's body reads them. */
+/* The slots of the special arguments: caller, kwargs, varargs, where the macro's body reads
+ * them. */
 static int bind_special(struct render *r, const struct node *n, const struct args *a,
                         const bool *used, struct value *slot)
 {

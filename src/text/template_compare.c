@@ -1,4 +1,5 @@
 /* Comparing values: equality, order, membership, sorting, with Python's meaning. */
+#include <math.h>
 #include <string.h>
 
 #include "text/template_run.h"
@@ -40,7 +41,9 @@ static int ranges_equal(struct render *r, const struct range *a, const struct ra
 /* A whole number and a float, without rounding the number. */
 static bool int_equals_float(int64_t i, double f)
 {
-    return f >= -0x1p63 && f < 0x1p63 && f == (double)(int64_t)f && (int64_t)f == i;
+    if (!(fabs(f) < 0x1p63))
+        return f == -0x1p63 && i == INT64_MIN;
+    return (double)(int64_t)f == f && (int64_t)f == i;
 }
 
 static bool numbers_equal(const struct value *a, const struct value *b)

@@ -1,5 +1,5 @@
-/* Expressions. Rows of operators are walked, not recursed into; and/or give the operand that decides,
- * comparisons chain, as in Python. */
+/* Expressions. Rows of operators are walked, not recursed into; and/or give the operand that
+ * decides, comparisons chain, as in Python. */
 #include <string.h>
 
 #include "text/template_run.h"
@@ -28,7 +28,7 @@ static int eval_dict(struct render *r, const struct node *n, struct value *out)
     struct dict *d = dict_new(r, n->kids.n / 2);
     int rc = d ? 0 : -r->e->code;
     for (size_t i = 0; i < n->kids.n && !rc; i += 2) {
-        struct value key, v;
+        struct value key = V_NONE, v = V_NONE;
         rc = eval(r, n->kids.at[i], &key);
         if (!rc)
             rc = eval(r, n->kids.at[i + 1], &v);
@@ -58,7 +58,7 @@ static int eval_concat(struct render *r, const struct node *n, struct value *out
     struct buf text = BUF_INIT;
     int rc = 0;
     for (size_t i = 0; i < n->kids.n && !rc; i++) {
-        struct value v;
+        struct value v = V_NONE;
         rc = eval(r, n->kids.at[i], &v);
         if (!rc)
             rc = value_print(r, &v, &text);

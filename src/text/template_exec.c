@@ -1,7 +1,8 @@
-/* Statements: printing, assignments, branches, loops, definitions. See template_ast.h for the nodes.
+/* Statements: printing, assignments, branches, loops, definitions. See template_ast.h for the
+ * nodes.
  *
- * `break` and `continue` set the rendering's flow, which every list of statements hands outward until
- * the loop takes it. */
+ * `break` and `continue` set the rendering's flow, which every list of statements hands outward
+ * until the loop takes it. */
 #include <string.h>
 
 #include "text/template_run.h"

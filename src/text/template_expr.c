@@ -1,8 +1,9 @@
-/* Expressions to trees, by precedence, as Jinja2 reads them. Weakest first: `x if c else y`, or, and,
- * not, comparisons and in, + -, ~, * / // %, **, unary + -, then .name [index] (call) |filter is test.
+/* Expressions to trees, by precedence, as Jinja2 reads them. Weakest first: `x if c else y`, or,
+ * and, not, comparisons and in, + -, ~, * / // %, **, unary + -, then .name [index] (call)
+ * |filter is test.
  *
- * Recursion is bounded: parser_enter counts nested expressions, and the tree's height, which chains
- * like a.b.c.d raise too, is checked when names are resolved. */
+ * Recursion is bounded: parser_enter counts nested expressions, and the tree's height, which
+ * chains like a.b.c.d raise too, is checked when names are resolved. */
 #include <string.h>
 
 #include "text/template_ast.h"

@@ -1,5 +1,5 @@
-/* Filters on single values: text, numbers, defaults, JSON. Those on lists are in template_filter_list.c.
- * Each filter's subject is call.self; params are Jinja2's names. */
+/* Filters on single values: text, numbers, defaults, JSON. Those on lists are in
+ * template_filter_list.c. Each filter's subject is call.self; params are Jinja2's names. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static int filter_default(struct render *r, const struct call *c, struct value *
 /* A float cut to a whole number. */
 static int whole_of(struct render *r, double f, struct value *out)
 {
-    if (!(f > -0x1p63 && f < 0x1p63))
+    if (!(fabs(f) < 0x1p63))
         return render_fail(r, E_LIMIT, "a number does not fit in 64 bits");
     *out = V_INT((int64_t)f);
     return 0;
@@ -480,7 +480,7 @@ static int filter_urlencode(struct render *r, const struct call *c, struct value
 
 static int filter_attr(struct render *r, const struct call *c, struct value *out)
 {
-    struct text name;
+    struct text name = {0};
     int rc = value_refuse_undefined(r, &c->self);
     if (!rc)
         rc = call_text(r, c, 0, &name);

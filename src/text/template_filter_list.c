@@ -1,5 +1,5 @@
-/* Filters on lists and dictionaries. Those that Jinja2 makes generators of give a K_ITER here, filled at
- * once: it can be gone through once, is always true, and has no length. */
+/* Filters on lists and dictionaries. Those that Jinja2 makes generators of give a K_ITER here,
+ * filled at once: it can be gone through once, is always true, and has no length. */
 #include <string.h>
 
 #include "text/template_run.h"
@@ -70,8 +70,8 @@ static int filter_reverse(struct render *r, const struct call *c, struct value *
     return 0;
 }
 
-/* Follows "a.b.0" (or a whole number) from an item to what it names; `otherwise` (not K_MISSING, not
- * none) stands in for what is undefined on the way. */
+/* Follows "a.b.0" (or a whole number) from an item to what it names; `otherwise` (not K_MISSING,
+ * not none) stands in for what is undefined on the way. */
 static int follow(struct render *r, const struct value *item, const struct value *path,
                   const struct value *otherwise, struct value *out)
 {
@@ -433,7 +433,9 @@ static int filter_map(struct render *r, const struct call *c, struct value *out)
         rc = inner_builtin(r, c, 0, true, &b);
     if (rc)
         return rc;
-    struct args rest = path ? (struct args){0} : args_from(c->raw, 1);
+    struct args rest = {0};
+    if (!path)
+        rest = args_from(c->raw, 1);
     for (size_t i = 0; i < l->n && !rc; i++) {
         struct value item = l->at[i];
         rc = path ? follow(r, &item, path, otherwise, &l->at[i])
@@ -455,7 +457,9 @@ static int sift(struct render *r, const struct call *c, bool attr, bool keep, st
         return render_fail(r, E_FORMAT, "%s wants the name of an attribute", c->builtin->name);
     if (c->raw->n > attr && l->n)
         rc = inner_builtin(r, c, attr, false, &test);
-    struct args rest = test ? args_from(c->raw, (size_t)attr + 1) : (struct args){0};
+    struct args rest = {0};
+    if (test)
+        rest = args_from(c->raw, (size_t)attr + 1);
     for (size_t i = 0; i < l->n && !rc; i++) {
         struct value v = l->at[i], yes;
         if (attr)

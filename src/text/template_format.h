@@ -1,4 +1,5 @@
-/* Numbers and texts by width, precision and alignment: what % and format() share. Private to text/. */
+/* Numbers and texts by width, precision and alignment: what % and format() share. Private to
+ * text/. */
 #ifndef TEXT_TEMPLATE_FORMAT_H
 #define TEXT_TEMPLATE_FORMAT_H
 

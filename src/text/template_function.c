@@ -1,5 +1,5 @@
-/* The functions that templates find without defining them: Jinja2's own, and those that transformers adds,
- * raise_exception and strftime_now. */
+/* The functions that templates find without defining them: Jinja2's own, and those that
+ * transformers adds, raise_exception and strftime_now. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -23,9 +23,13 @@ static uint64_t range_count(int64_t start, int64_t stop, int64_t step)
 {
     if (step > 0 ? start >= stop : start <= stop)
         return 0;
-    uint64_t far = step > 0 ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop;
-    uint64_t by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
-    return (far - 1) / by + 1;
+    uint64_t far = (uint64_t)stop - (uint64_t)start; /* modulo 2^64, where the distance fits */
+    uint64_t by = (uint64_t)step;
+    if (step < 0) {
+        far = 0 - far;
+        by = 0 - by;
+    }
+    return by ? (far - 1) / by + 1 : 0;
 }
 
 static int fn_range(struct render *r, const struct call *c, struct value *out)

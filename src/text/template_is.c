@@ -194,7 +194,8 @@ const struct builtin *test_find(struct text name)
     return builtin_find(tests, name);
 }
 
-/* Every character is of a class, and there is one (printable and ascii hold for no characters too). */
+/* Every character is of a class, and there is one (printable and ascii hold for no characters
+ * too). */
 int str_is_all(struct render *r, const struct call *c, struct value *out)
 {
     static const struct {

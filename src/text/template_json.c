@@ -1,5 +1,6 @@
-/* The filter `tojson` as transformers defines it: Python's json.dumps without HTML escapes, by default
- * on one line with ", " and ": ", insertion order, and characters above U+007F as they are. */
+/* The filter `tojson` as transformers defines it: Python's json.dumps without HTML escapes, by
+ * default on one line with ", " and ": ", insertion order, and characters above U+007F as they
+ * are. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

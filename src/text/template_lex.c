@@ -1,9 +1,9 @@
 /* Template text to tokens: text outside tags, and what is inside {{ }}, {% %}; {# #} is dropped.
  *
- * Whitespace control is done here, as Jinja2 does it with trim_blocks and lstrip_blocks on: "-" next
- * to a tag takes all blanks on that side; without a sign, a newline behind {% %} and {# #} goes, and so
- * do blanks between the start of a line and {% or {#; "+" keeps them. One newline at the end of the
- * source is dropped. */
+ * Whitespace control is done here, as Jinja2 does it with trim_blocks and lstrip_blocks on: "-"
+ * next to a tag takes all blanks on that side; without a sign, a newline behind {% %} and {# #}
+ * goes, and so do blanks between the start of a line and {% or {#; "+" keeps them. One newline
+ * at the end of the source is dropped. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -105,8 +105,8 @@ int template_lex(struct compile *c, struct text source)
     return rc ? rc : push(&l, T_END, l.src.len, l.src.len);
 }
 
-/* The text in front of a tag that starts at `tag` with `sign` ('-', '+' or another character), after
- * whitespace control. */
+/* The text in front of a tag that starts at `tag` with `sign` ('-', '+' or another character),
+ * after whitespace control. */
 static int push_data(struct lexer *l, size_t tag, char sign, bool print)
 {
     struct text t = text_sub(l->src, l->at, tag);
@@ -383,8 +383,8 @@ static int64_t hex_value(const char *p, const char *end, int n)
     return v;
 }
 
-/* One escape sequence: p is behind the backslash. Appends what it stands for to *to and returns what
- * follows it, or NULL when it is malformed. */
+/* One escape sequence: p is behind the backslash. Appends what it stands for to *to and returns
+ * what follows it, or NULL when it is malformed. */
 static const char *unescape_one(const char *p, const char *end, char **to)
 {
     static const char from[] = "abfnrtv\\'\"", into[] = "\a\b\f\n\r\t\v\\'\"";
@@ -423,10 +423,12 @@ static const char *spell_out(const char *p, const char *end, char **to)
 {
     int n;
     uint32_t cp = text_char(p, end, &n);
-    const char *form = cp < 0x100     ? "\\x%02" PRIx32
-                       : cp < 0x10000 ? "\\u%04" PRIx32
-                                      : "\\U%08" PRIx32;
-    *to += snprintf(*to, 11, form, cp);
+    int digits = cp < 0x100 ? 2 : cp < 0x10000 ? 4 : 8;
+    *to += snprintf(*to, 11, "\\%c%0*" PRIx32,
+                    digits == 2   ? 'x'
+                    : digits == 4 ? 'u'
+                                  : 'U',
+                    digits, cp);
     return p + n;
 }
 

@@ -141,7 +141,7 @@ static void general(double v, int prec, bool alt, bool dot, struct buf *out)
     if (prec == 0)
         prec = 1;
     snprintf(s, sizeof s, "%.*e", prec - 1, v);
-    int exp = atoi(strchr(s, 'e') + 1), n = 0;
+    int exp = (int)strtol(strchr(s, 'e') + 1, NULL, 10), n = 0;
     for (char *p = s; *p != 'e'; p++)
         if (*p != '.')
             s[n++] = *p;

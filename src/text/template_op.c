@@ -1,5 +1,5 @@
-/* Operators with Python's meaning: whole numbers of 64 bits (more is an error), floats, text, lists.
- * Division floors, true division gives a float, a boolean counts as 0 or 1. */
+/* Operators with Python's meaning: whole numbers of 64 bits (more is an error), floats, text,
+ * lists. Division floors, true division gives a float, a boolean counts as 0 or 1. */
 #include <math.h>
 #include <string.h>
 

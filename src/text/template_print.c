@@ -37,7 +37,7 @@ static int shortest_digits(double f, char room[24])
     while (n > 1 && room[n - 1] == '0')
         n--;
     room[n] = '\0';
-    return atoi(e + 1);
+    return (int)strtol(e + 1, NULL, 10);
 }
 
 void number_repr(double f, struct buf *out)

@@ -1,12 +1,13 @@
 /* Names to slots, as Jinja2 scopes them, before anything runs.
  *
- * A scope is analysed as a whole first: a name that it reads and nobody outside knows comes from the
- * variables of the rendering; a name that it assigns is its own, starts without a value, or with the
- * value of the outer variable that it hides. `if` is no scope: a name that only some of its branches
- * assign keeps what it had outside. Then the scope's nodes get their slots, and inner scopes follow.
+ * A scope is analysed as a whole first: a name that it reads and nobody outside knows comes from
+ * the variables of the rendering; a name that it assigns is its own, starts without a value, or
+ * with the value of the outer variable that it hides. `if` is no scope: a name that only some of
+ * its branches assign keeps what it had outside. Then the scope's nodes get their slots, and
+ * inner scopes follow.
  *
- * Loops, captured blocks and `with` are scopes; macros, call blocks and recursive loops are routines,
- * whose activations have slots of their own. */
+ * Loops, captured blocks and `with` are scopes; macros, call blocks and recursive loops are
+ * routines, whose activations have slots of their own. */
 #include <assert.h>
 #include <string.h>
 
@@ -347,7 +348,8 @@ static bool body_reads(const struct node *n, const char *name)
     return use == 1;
 }
 
-/* Declares caller, kwargs or varargs in a routine that reads it and has no parameter of the name. */
+/* Declares caller, kwargs or varargs in a routine that reads it and has no parameter of the
+ * name. */
 static int special_param(struct resolver *r, struct names *s, const struct node *n,
                          const char *name, bool *used)
 {
@@ -405,28 +407,34 @@ static int resolve_routine(struct resolver *r, struct names *outer, struct node 
     return rc;
 }
 
-/* A body that is a scope of its own: a set, filter or with block, the else of a loop. */
-static int resolve_scope(struct resolver *r, struct names *outer, struct routine *routine,
-                         const struct nodes *targets, struct node *filter, const struct nodes *body,
+/* A body that is a scope of its own: a set, filter or with block, a loop's else or filter. */
+struct inner {
+    struct routine *routine;     /* its own, or NULL */
+    const struct nodes *targets; /* its own variables from the start, or NULL */
+    struct node *expression;     /* evaluated inside, behind the body; or NULL */
+    const struct nodes *body;
+};
+
+static int resolve_scope(struct resolver *r, struct names *outer, const struct inner *in,
                          struct scope **out)
 {
     struct names s;
-    names_init(&s, outer, routine);
+    names_init(&s, outer, in->routine);
     int rc = 0;
-    for (size_t i = 0; targets && i < targets->n && !rc; i++)
-        rc = visit_target(r, &s, targets->at[i], true);
+    for (size_t i = 0; in->targets && i < in->targets->n && !rc; i++)
+        rc = visit_target(r, &s, in->targets->at[i], true);
     if (!rc)
-        rc = visit_all(r, &s, body);
-    if (!rc && filter)
-        rc = visit(r, &s, filter);
+        rc = visit_all(r, &s, in->body);
+    if (!rc && in->expression)
+        rc = visit(r, &s, in->expression);
     if (!rc)
         rc = names_finish(r, &s, out);
-    if (!rc && targets)
-        rc = resolve_all(r, &s, targets);
+    if (!rc && in->targets)
+        rc = resolve_all(r, &s, in->targets);
     if (!rc)
-        rc = resolve_all(r, &s, body);
-    if (!rc && filter)
-        rc = resolve(r, &s, filter);
+        rc = resolve_all(r, &s, in->body);
+    if (!rc && in->expression)
+        rc = resolve(r, &s, in->expression);
     mem_free(s.at);
     return rc;
 }
@@ -480,12 +488,13 @@ static int resolve_for(struct resolver *r, struct names *s, struct node *n)
     if (!rc)
         rc = resolve_loop_body(r, s, n);
     if (!rc && n->rest.n)
-        rc = resolve_scope(r, s, n->routine, NULL, NULL, &n->rest, &n->rest_scope);
+        rc = resolve_scope(r, s, &(struct inner){n->routine, NULL, NULL, &n->rest}, &n->rest_scope);
     if (!rc && n->c) {
         rc = copy_target(r, n->a, &n->test_target);
         struct nodes target = {&n->test_target, 1};
         if (!rc)
-            rc = resolve_scope(r, s, n->routine, &target, n->c, &nothing, &n->test_scope);
+            rc = resolve_scope(r, s, &(struct inner){n->routine, &target, n->c, &nothing},
+                               &n->test_scope);
     }
     r->loops--;
     return rc;
@@ -541,12 +550,14 @@ static int resolve(struct resolver *r, struct names *s, struct node *n)
         return rc ? rc : resolve_routine(r, s, n);
     case N_SETBLOCK:
         rc = resolve(r, s, n->a);
-        return rc ? rc : resolve_scope(r, s, NULL, NULL, n->b, &n->kids, &n->scope);
+        return rc ? rc
+                  : resolve_scope(r, s, &(struct inner){NULL, NULL, n->b, &n->kids}, &n->scope);
     case N_FILTERBLOCK:
-        return resolve_scope(r, s, NULL, NULL, n->a, &n->kids, &n->scope);
+        return resolve_scope(r, s, &(struct inner){NULL, NULL, n->a, &n->kids}, &n->scope);
     case N_WITH:
         rc = resolve_all(r, s, &n->rest);
-        return rc ? rc : resolve_scope(r, s, NULL, &n->more, NULL, &n->kids, &n->scope);
+        return rc ? rc
+                  : resolve_scope(r, s, &(struct inner){NULL, &n->more, NULL, &n->kids}, &n->scope);
     case N_FILTER:
     case N_TEST:
         rc = resolve_builtin(r, n);

@@ -100,9 +100,9 @@ struct macro {
 
 /* A built-in function, filter, test or method.
  *
- * params: the names of its arguments with blanks between, "?" behind optional ones; a leading "/" for
- * arguments that cannot be given by name; "*" takes everything as it is (call.raw). Filters, tests and
- * methods get their subject apart. */
+ * params: the names of its arguments with blanks between, "?" behind optional ones; a leading
+ * "/" for arguments that cannot be given by name; "*" takes everything as it is (call.raw).
+ * Filters, tests and methods get their subject apart. */
 struct call {
     struct value self;
     struct value arg[BUILTIN_ARGS_MAX]; /* K_MISSING where not given */
@@ -122,8 +122,8 @@ int builtin_call(struct render *r, const struct builtin *b, const struct value *
                  const struct args *a, struct value *out);
 const struct builtin *builtin_find(const struct builtin *table, struct text name);
 
-/* The argument as a whole number, text, truth; what = its name in messages. *out keeps its value when
- * the argument is missing. */
+/* The argument as a whole number, text, truth; what = its name in messages. *out keeps its value
+ * when the argument is missing. */
 int call_wrong(struct render *r, const struct call *c, int i, const char *want);
 int call_int(struct render *r, const struct call *c, int i, int64_t *out);
 int call_text(struct render *r, const struct call *c, int i, struct text *out);
@@ -133,7 +133,8 @@ static inline bool call_has(const struct call *c, int i)
     return c->arg[i].kind != K_MISSING;
 }
 
-/* Tables end with a NULL name. A builtin without `run` exists in Jinja2 but is not supported here. */
+/* Tables end with a NULL name. A builtin without `run` exists in Jinja2 but is not supported
+ * here. */
 extern const struct builtin filters_text[], filters_list[], methods_str[];
 const struct builtin *filter_find(struct text name); /* NULL: there is none */
 const struct builtin *test_find(struct text name);
@@ -141,8 +142,8 @@ const struct builtin *method_find(const struct value *v, struct text name);
 /* A global function or NULL. */
 const struct builtin *function_find(struct text name);
 
-/* Attributes and elements: template_attr.c. What is not there is undefined, not an error. value_own_attr
- * does not fall back to elements and leaves K_MISSING. */
+/* Attributes and elements: template_attr.c. What is not there is undefined, not an error.
+ * value_own_attr does not fall back to elements and leaves K_MISSING. */
 int value_own_attr(struct render *r, const struct value *v, struct text name, struct value *out);
 int value_attr(struct render *r, const struct value *v, struct text name, struct value *out);
 int value_item(struct render *r, const struct value *v, const struct value *key, struct value *out);
@@ -156,10 +157,12 @@ int value_refuse_undefined(struct render *r, const struct value *v); /* 0 for al
 /* t with the first `count` (all if negative) `old` replaced, appended to out. */
 int text_replace(struct render *r, struct text t, struct text old, struct text by, int64_t count,
                  struct buf *out);
-/* s padded with fill (one character) to width characters; side 'l', 'r' or 'c' is where s stands. */
+/* s padded with fill (one character) to width characters; side 'l', 'r' or 'c' is where s
+ * stands. */
 int text_pad(struct render *r, const struct value *s, int64_t width, struct text fill, char side,
              struct value *out);
-/* Cuts the first line off *rest; returns the length of the line break that ended it, 0 at the end. */
+/* Cuts the first line off *rest; returns the length of the line break that ended it, 0 at the
+ * end. */
 size_t text_take_line(struct text *rest, struct text *line);
 /* Methods of texts that answer yes or no: template_is.c. */
 int str_is_all(struct render *r, const struct call *c, struct value *out);

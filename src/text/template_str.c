@@ -1,5 +1,5 @@
-/* Methods of texts, as Python's str has them, and the work on texts that filters share. Positions are
- * characters. A text that was marked safe gives texts that are. */
+/* Methods of texts, as Python's str has them, and the work on texts that filters share.
+ * Positions are characters. A text that was marked safe gives texts that are. */
 #include <string.h>
 
 #include "text/template_run.h"
@@ -141,7 +141,7 @@ static int window(struct render *r, const struct call *c, int i, struct text *ou
 /* find, rfind, index, rindex */
 static int str_find(struct render *r, const struct call *c, struct value *out)
 {
-    struct text part, in;
+    struct text part = {0}, in = {0};
     int64_t from;
     bool inside, last = c->builtin->name[0] == 'r', must = strstr(c->builtin->name, "index");
     int rc = call_text(r, c, 0, &part);

@@ -209,10 +209,11 @@ int char_digit(uint32_t c)
 
 static bool stripped(uint32_t c, const struct text *chars)
 {
-    char s[4];
+    char s[4] = {0};
     if (!chars)
         return char_is_space(c);
-    return text_find(*chars, (struct text){s, (size_t)utf8_encode(c, s)}) != SIZE_MAX;
+    size_t n = (size_t)utf8_encode(c, s);
+    return text_find(*chars, (struct text){s, n}) != SIZE_MAX;
 }
 
 struct text text_strip(struct text t, const struct text *chars, enum strip_side side)

@@ -1,5 +1,5 @@
-/* Text as the template language sees it: characters are code points, classes and case follow Python's
- * str. Private to text/. Texts are valid UTF-8. */
+/* Text as the template language sees it: characters are code points, classes and case follow
+ * Python's str. Private to text/. Texts are valid UTF-8. */
 #ifndef TEXT_TEMPLATE_TEXT_H
 #define TEXT_TEMPLATE_TEXT_H
 

@@ -1,6 +1,7 @@
 /* Making values and going through them: see template_value.h. */
 #include "text/template_value.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "text/template_run.h"
@@ -121,7 +122,7 @@ static uint64_t hash_text(struct text t)
 static uint64_t hash_float(double f)
 {
     uint64_t bits;
-    if (f >= -0x1p62 && f <= 0x1p62 && f == (double)(int64_t)f)
+    if (fabs(f) < 0x1p63 && f == (double)(int64_t)f)
         return mix(0, (uint64_t)(int64_t)f); /* 1.0 is the same key as 1 */
     memcpy(&bits, &f, sizeof bits);
     return mix(0, bits);

@@ -132,7 +132,8 @@ int dict_find(struct render *r, const struct dict *d, const struct value *key, s
 int dict_set(struct render *r, struct dict *d, struct value key, struct value v);
 /* By string key, never fails; NULL when absent. */
 struct value *dict_get(const struct dict *d, struct text key);
-/* The value as its own kind of language value; strings stay in j, which must outlive the rendering. */
+/* The value as its own kind of language value; strings stay in j, which must outlive the
+ * rendering. */
 int value_from_json(struct render *r, const json_t *j, struct value *out);
 
 /* Going through a value: list, tuple, string (by character), dictionary (keys), range, view,
