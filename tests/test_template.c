@@ -81,8 +81,7 @@ static void check_goldens(const char *model, const char *cases)
     {
         struct buf out = BUF_INIT;
         json_t *options = json_object_get(one, "options");
-        assert_ok(chat_render(c, json_object_get(one, "messages"), NULL, options, true, &out, &e),
-                  e);
+        assert_ok(chat_render(c, json_object_get(one, "messages"), NULL, options, &out, &e), e);
         assert_string_equal(buf_str(&out), json_string_value(json_object_get(one, "text")));
         buf_free(&out);
     }
@@ -92,9 +91,8 @@ static void check_goldens(const char *model, const char *cases)
         struct err want = {0};
         struct buf out = BUF_INIT;
         const char *words = json_string_value(json_object_get(one, "error"));
-        assert_int_equal(
-            chat_render(c, json_object_get(one, "messages"), NULL, NULL, true, &out, &want),
-            -E_FORMAT);
+        assert_int_equal(chat_render(c, json_object_get(one, "messages"), NULL, NULL, &out, &want),
+                         -E_FORMAT);
         assert_non_null(strstr(want.msg, words));
         buf_free(&out);
     }

@@ -1,6 +1,7 @@
 /* Chat formats: see chat.h. */
 #include "text/chat.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ struct chat {
     json_t *vars; /* what the tokenizer's configuration defines: bos_token, eos_token... */
 };
 
-static int open_dir(const char *dir, struct chat *c, struct err *e);
+static int open_folder(const char *path, struct chat *c, struct err *e);
 static int take_template(const json_t *config, const char *where, struct chat *c, struct err *e);
 static int take_vars(const json_t *config, struct chat *c, struct err *e);
 
@@ -40,7 +41,7 @@ int chat_open(const char *path, struct chat **out, struct err *e)
         chat_close(c);
         return ERR(e, E_NOMEM, "%s: out of memory for the chat format", path);
     }
-    int rc = file_is_dir(path) ? open_dir(path, c, e) : compile_file(path, c, e);
+    int rc = file_is_dir(path) ? open_folder(path, c, e) : compile_file(path, c, e);
     if (rc)
         chat_close(c);
     else
@@ -75,8 +76,8 @@ static int open_from(const char *template, const char *config_path, const char *
         rc = take_template(config, config_path, c, e);
     if (!rc && !c->template)
         rc = ERR(e, E_NOTFOUND,
-                 "%s: no chat template: neither chat_template.jinja nor tokenizer_config.json has "
-                 "one; give a template file, or run without one (--raw)",
+                 "%s: no chat template: there is no chat_template.jinja, and "
+                 "tokenizer_config.json has none; give a template file",
                  dir);
     if (!rc && config)
         rc = take_vars(config, c, e);
@@ -84,15 +85,35 @@ static int open_from(const char *template, const char *config_path, const char *
     return rc;
 }
 
-static int open_dir(const char *dir, struct chat *c, struct err *e)
+/* *found: the folder has one of the two files. */
+static int open_dir(const char *dir, bool *found, struct chat *c, struct err *e)
 {
     char *template = file_join(dir, "chat_template.jinja");
     char *config = file_join(dir, "tokenizer_config.json");
-    int rc = template && config ? open_from(template, config, dir, c, e)
-                                : ERR(e, E_NOMEM, "%s: out of memory for a path", dir);
+    int rc = template && config ? 0 : ERR(e, E_NOMEM, "%s: out of memory for a path", dir);
+    *found = !rc && (file_exists(template) || file_exists(config));
+    if (*found)
+        rc = open_from(template, config, dir, c, e);
     mem_free(template);
     mem_free(config);
     return rc;
+}
+
+static int open_folder(const char *path, struct chat *c, struct err *e)
+{
+    bool found = false;
+    char *packed = file_join(path, "packed");
+    int rc = packed ? open_dir(path, &found, c, e)
+                    : ERR(e, E_NOMEM, "%s: out of memory for a path", path);
+    if (!rc && !found)
+        rc = open_dir(packed, &found, c, e);
+    mem_free(packed);
+    if (rc || found)
+        return rc;
+    return ERR(e, E_NOTFOUND,
+               "%s: no chat template: neither chat_template.jinja nor tokenizer_config.json is "
+               "here or in packed/; give a template file",
+               path);
 }
 
 /* The entry of a list of {name, template} that is called "default". */
@@ -193,11 +214,11 @@ static int check_lists(const json_t *messages, const json_t *tools, const json_t
 /* The template's variables. The lists are shared, not copied; jansson counts references
  * atomically. */
 static json_t *variables(const struct chat *c, const json_t *messages, const json_t *tools,
-                         const json_t *set, bool add_generation_prompt)
+                         const json_t *set)
 {
     json_t *v = json_copy(c->vars);
     bool bad = !v || json_object_set(v, "messages", (json_t *)messages) ||
-               json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt));
+               json_object_set_new(v, "add_generation_prompt", json_true());
     if (!bad && json_array_size(tools))
         bad = json_object_set(v, "tools", (json_t *)tools);
     if (!bad && set)
@@ -209,12 +230,12 @@ static json_t *variables(const struct chat *c, const json_t *messages, const jso
 }
 
 int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
-                const json_t *set, bool add_generation_prompt, struct buf *out, struct err *e)
+                const json_t *set, struct buf *out, struct err *e)
 {
     int rc = check_lists(messages, tools, set, e);
     if (rc)
         return rc;
-    json_t *vars = variables(c, messages, tools, set, add_generation_prompt);
+    json_t *vars = variables(c, messages, tools, set);
     if (!vars)
         return ERR(e, E_NOMEM, "out of memory for the template's variables");
     rc = template_render(c->template, vars, NULL, out, e);
