@@ -6,10 +6,22 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 
+/* clang-format off: one a line, in the order of `cherenkov help` */
 static const struct command *const commands[] = {
-    &cmd_pack,   &cmd_inspect,    &cmd_verify,   &cmd_run, &cmd_chat,    &cmd_check,
-    &cmd_logits, &cmd_perplexity, &cmd_tokenize, &cmd_env, &cmd_version,
+    &cmd_chat,
+    &cmd_check,
+    &cmd_env,
+    &cmd_inspect,
+    &cmd_logits,
+    &cmd_pack,
+    &cmd_perplexity,
+    &cmd_prompt,
+    &cmd_run,
+    &cmd_tokenize,
+    &cmd_verify,
+    &cmd_version,
 };
+/* clang-format on */
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -99,8 +99,7 @@ int conversation_prompt(struct conversation *c, const json_t *set, struct err *e
 {
     struct buf text = BUF_INIT;
     struct tokens prompt = {0};
-    if (chat_render(c->m->chat, c->messages, NULL, set, &text, e) ||
-        encode(c, &text, &prompt, e)) {
+    if (chat_render(c->m->chat, c->messages, NULL, set, &text, e) || encode(c, &text, &prompt, e)) {
         tokens_free(&prompt);
         buf_free(&text);
         return -e->code;

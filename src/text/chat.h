@@ -8,15 +8,15 @@
 struct chat;
 
 /* path: a folder that holds chat_template.jinja, or tokenizer_config.json whose chat_template is a
- * string or a list of {name, template} with one named "default"; a folder that holds such a folder as
- * packed/; or a template file itself. */
+ * string or a list of {name, template} with one named "default"; a folder that holds such a folder
+ * as packed/; or a template file itself. */
 int chat_open(const char *path, struct chat **out, struct err *e);
 void chat_close(struct chat *c);
-/* messages: array of {role, content, ...}; tools: array or NULL (an empty one counts as absent); set:
- * object of further variables (enable_thinking, reasoning_effort, ...) or NULL, last word over all
- * others. The prompt ends with the opening of the assistant's turn, unless set has
- * add_generation_prompt false. Appends to out, which stays as it was on failure. Any number of threads
- * may use one chat. */
+/* messages: array of {role, content, ...}; tools: array or NULL (an empty one counts as absent);
+ * set: object of further variables (enable_thinking, reasoning_effort, ...) or NULL, last word over
+ * all others. The prompt ends with the opening of the assistant's turn, unless set has
+ * add_generation_prompt false. Appends to out, which stays as it was on failure. Any number of
+ * threads may use one chat. */
 int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
                 const json_t *set, struct buf *out, struct err *e);
 
