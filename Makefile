@@ -189,6 +189,12 @@ cov: ## run every test and print how much of each folder they reach
 valgrind: tests ## run the tests under valgrind (T=stem runs one)
 	@B=$B T="$(T)" WRAP=1 tools/run-tests.sh
 
+# --- against implementations from npm ---
+
+.PHONY: test-npm
+test-npm: tests ## compare with libraries that npm installs; needs the network (T=stem runs one)
+	@B=$B T=$(T) tests/npm/run.sh
+
 # --- checking ---
 
 .PHONY: tidy format one-line count docs

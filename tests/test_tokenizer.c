@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/thread.h"
 #include "base/utf8.h"
 #include "text/detok.h"
 #include "text/tokenizer.h"
@@ -293,6 +294,43 @@ static void test_detok_special(void **state)
     tokenizer_close(t);
 }
 
+enum { THREADS = 4, JOBS = 64 };
+
+struct shared {
+    const struct tokenizer *t;
+    const char *text;
+    struct tokens want;
+};
+
+static int encode_again(void *ctx, int worker, size_t i, struct err *e)
+{
+    const struct shared *s = ctx;
+    struct tokens ids = {0};
+    int rc = tokenizer_encode(s->t, s->text, strlen(s->text), false, &ids, e);
+    (void)worker, (void)i;
+    if (!rc && (ids.n != s->want.n || memcmp(ids.ids, s->want.ids, ids.n * sizeof *ids.ids) != 0))
+        rc = ERR(e, E_DIFFER, "a thread got other ids");
+    tokens_free(&ids);
+    return rc;
+}
+
+/* One tokenizer serves any number of threads at once. */
+static void test_threads(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct tokenizer *t = open_tokenizer(DEMO);
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 40; i++)
+        buf_puts(&b, "Once upon a time<|im_end|> e\u0301\u0323 was 1234 Zyxwvuts\n\n");
+    struct shared s = {.t = t, .text = buf_str(&b)};
+    encode(t, s.text, false, &s.want);
+    assert_ok(thread_for(THREADS, JOBS, encode_again, &s, &e), e);
+    tokens_free(&s.want);
+    buf_free(&b);
+    tokenizer_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_plain),       cmocka_unit_test(test_invalid_text),
         cmocka_unit_test(test_linear),      cmocka_unit_test(test_repeated_pieces),
         cmocka_unit_test(test_detok_bytes), cmocka_unit_test(test_detok_special),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

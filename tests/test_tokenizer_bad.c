@@ -88,97 +88,99 @@ static void test_usual(void **state)
     CHECK_IDS(((struct parts){0}), "ab ab  b", 256, 257, ' ', ' ', 'b');
 }
 
+/* Files that differ from the usual one in one thing, and what is said about it. */
+static const struct {
+    struct parts parts;
+    int code;
+    const char *says;
+} refused[] = {
+    {{.merges = ""}, E_FORMAT, "model.merges: is required"},
+    {{.merges = "[]"}, E_FORMAT, "only merges lead to 2 of the tokens"},
+    {{.merges = "null"}, E_FORMAT, "merges"},
+    {{.merges = "{}"}, E_FORMAT, "want an array, found an object"},
+    {{.merges = "[[\"a\",\"b\"],[\"x\",\"y\"]]"}, E_FORMAT, "merge number 1: \"xy\""},
+    {{.merges = "[\"a zz\"]"}, E_FORMAT, "merge number 0: \"zz\" is not in the vocabulary"},
+    {{.merges = "[\"zz b\"]"}, E_FORMAT, "\"zz\""},
+    {{.merges = "[\"a b\", [\"a\", \"b\"]]"}, E_FORMAT, "number 0 of the list already"},
+    {{.merges = "[[\"\", \"ab\"]]"}, E_FORMAT, "\"\" is not in the vocabulary"},
+    {{.merges = "[\"ab\"]"}, E_FORMAT, "want two tokens with one blank"},
+    {{.merges = "[\"a b c\"]"}, E_FORMAT, "want two tokens with one blank"},
+    {{.merges = "[\" ab\"]"}, E_FORMAT, "\"\" is not in the vocabulary"},
+    {{.merges = "[[\"a\"]]"}, E_FORMAT, "want ',', found ']'"},
+    {{.merges = "[[\"a\",\"b\",\"c\"]]"}, E_FORMAT, "want ']'"},
+    {{.merges = "[7]"}, E_FORMAT, "want '\"', found '7'"},
+    {{.merges = "[[\"a\",\"b\"],]"}, E_FORMAT, "want '\"', found ']'"},
+    {{.vocab = ", \"ab\": 256, \"ab\": 257"}, E_FORMAT, "\"ab\" is there twice"},
+    {{.vocab = ", \"ab\": 97"}, E_FORMAT, "id 97 has two tokens, \"a\" and \"ab\""},
+    {{.vocab = ", \"ab\": -1"}, E_FORMAT, "\"ab\" has id -1, want 0 to 4194303"},
+    {{.vocab = ", \"ab\": 4194304"}, E_FORMAT, "\"ab\" has id 4194304"},
+    {{.vocab = ", \"ab\": 99999999999999999999"}, E_FORMAT, "a smaller integer"},
+    {{.vocab = ", \"ab\": 1e2"}, E_FORMAT, "want an integer"},
+    {{.vocab = ", \"ab\": 256.0"}, E_FORMAT, "want an integer"},
+    {{.vocab = ", \"ab\": 0256"}, E_FORMAT, "want an integer"},
+    {{.vocab = ", \"ab\": \"256\""}, E_FORMAT, "want an integer, found '\"'"},
+    {{.vocab = ", \"ab\": [256]"}, E_FORMAT, "want an integer, found '['"},
+    {{.vocab = ", \"\": 256"}, E_FORMAT, "the token with id 256 is empty"},
+    {{.vocab = ", \"a\\u0000\": 256, \"a\\ud83d\": 257"}, E_FORMAT, "surrogate pair"},
+    {{.vocab = ", \"\\udc00\": 256"}, E_FORMAT, "surrogate pair"},
+    {{.vocab = ", \"\\ud83dx\": 256"}, E_FORMAT, "surrogate pair"},
+    {{.vocab = ", \"\\ud83d\\ud83d\": 256"}, E_FORMAT, "surrogate pair"},
+    {{.vocab = ", \"\\q\": 256"}, E_FORMAT, "want an escape, found 'q'"},
+    {{.vocab = ", \"\\u12g\": 256"}, E_FORMAT, "hexadecimal digit"},
+    {{.vocab = ", \"a\x01\": 256"}, E_FORMAT, "found byte 01"},
+    {{.vocab = ", \"ab\": 256, \"c\xFF\": 257"}, E_FORMAT, "(0xff) is not valid UTF-8"},
+    {{.vocab = ","}, E_FORMAT, "want '\"', found '}'"},
+    {{.alphabet_without = "Ġ"}, E_FORMAT, "no token \"Ġ\" for byte 0x20"},
+    {{.normalizer = "{\"type\": \"Lowercase\"}"}, E_UNSUPPORTED, "\"Lowercase\""},
+    {{.normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\":"
+                    " \"NFKC\"}]}"},
+     E_UNSUPPORTED,
+     "\"NFKC\""},
+    {{.normalizer = "{\"type\": \"Sequence\"}"}, E_FORMAT, "normalizers: is required"},
+    {{.normalizer = "[]"}, E_FORMAT, "normalizer: want an object"},
+    {{.pre_tokenizer = "null"}, E_FORMAT, "pre_tokenizer: is required"},
+    {{.decoder = "null"}, E_FORMAT, "decoder: is required"},
+    {{.decoder = "{\"type\": \"WordPiece\"}"}, E_UNSUPPORTED, "\"WordPiece\""},
+    {{.decoder = "{\"type\": \"Sequence\", \"decoders\": []}"}, E_UNSUPPORTED, "found 0"},
+    {{.decoder = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Sequence\", "
+                 "\"decoders\": []}]}"},
+     E_UNSUPPORTED,
+     "\"Sequence\""},
+    {{.model = ", \"dropout\": 0.1"}, E_UNSUPPORTED, "dropout: 0.1"},
+    {{.model = ", \"continuing_subword_prefix\": \"##\""}, E_UNSUPPORTED, "\"##\""},
+    {{.model = ", \"end_of_word_suffix\": \"</w>\""}, E_UNSUPPORTED, "\"</w>\""},
+    {{.model = ", \"ignore_merges\": 1"}, E_FORMAT, "ignore_merges: want true or false"},
+    {{.model = ", \"type\": \"BPE\""}, E_FORMAT, "duplicate object key"},
+    {{.model = ", \"vocab\": {}"}, E_FORMAT, "duplicate object key"},
+    {{.added = "{}"}, E_FORMAT, "added_tokens: want an array"},
+    {{.added = "[7]"}, E_FORMAT, "added_tokens[0]: want an object"},
+    {{.added = "[{\"content\": \"x\"}]"}, E_FORMAT, "added_tokens[0].id: is required"},
+    {{.added = "[{\"id\": -3, \"content\": \"x\"}]"}, E_FORMAT, "found the integer -3"},
+    {{.added = "[{\"id\": 300}]"}, E_FORMAT, "added_tokens[0].content: is required"},
+    {{.added = "[{\"id\": 300, \"content\": \"\"}]"}, E_FORMAT, "300 is empty"},
+    {{.added = "[{\"id\": 300, \"content\": 5}]"}, E_FORMAT, "want a string"},
+    {{.added = "[{\"id\": 97, \"content\": \"<x>\"}]"}, E_FORMAT, "id 97 has two tokens"},
+    {{.added = "[{\"id\": 300, \"content\": \"a\"}]"}, E_FORMAT, "\"a\" is there twice"},
+    {{.added = "[{\"id\": 300, \"content\": \"<x>\", \"single_word\": true}]"},
+     E_UNSUPPORTED,
+     "added_tokens[0].single_word"},
+    {{.added = "[{\"id\": 300, \"content\": \"<x>\"}, {\"id\": 300, \"content\": \"<x>\"}]"},
+     E_FORMAT,
+     "are the same text"},
+    {{.added = "[{\"id\": 300, \"content\": \"<x>\", \"lstrip\": \"no\"}]"},
+     E_FORMAT,
+     "lstrip: want true or false"},
+};
+
 static void test_refused(void **state)
 {
     (void)state;
-    static const struct {
-        struct parts parts;
-        int code;
-        const char *says;
-    } cases[] = {
-        {{.merges = ""}, E_FORMAT, "model.merges: is required"},
-        {{.merges = "[]"}, E_FORMAT, "only merges lead to 2 of the tokens"},
-        {{.merges = "null"}, E_FORMAT, "merges"},
-        {{.merges = "{}"}, E_FORMAT, "want an array, found an object"},
-        {{.merges = "[[\"a\",\"b\"],[\"x\",\"y\"]]"}, E_FORMAT, "merge number 1: \"xy\""},
-        {{.merges = "[\"a zz\"]"}, E_FORMAT, "merge number 0: \"zz\" is not in the vocabulary"},
-        {{.merges = "[\"zz b\"]"}, E_FORMAT, "\"zz\""},
-        {{.merges = "[\"a b\", [\"a\", \"b\"]]"}, E_FORMAT, "number 0 of the list already"},
-        {{.merges = "[[\"\", \"ab\"]]"}, E_FORMAT, "\"\" is not in the vocabulary"},
-        {{.merges = "[\"ab\"]"}, E_FORMAT, "want two tokens with one blank"},
-        {{.merges = "[\"a b c\"]"}, E_FORMAT, "want two tokens with one blank"},
-        {{.merges = "[\" ab\"]"}, E_FORMAT, "\"\" is not in the vocabulary"},
-        {{.merges = "[[\"a\"]]"}, E_FORMAT, "want ',', found ']'"},
-        {{.merges = "[[\"a\",\"b\",\"c\"]]"}, E_FORMAT, "want ']'"},
-        {{.merges = "[7]"}, E_FORMAT, "want '\"', found '7'"},
-        {{.merges = "[[\"a\",\"b\"],]"}, E_FORMAT, "want '\"', found ']'"},
-        {{.vocab = ", \"ab\": 256, \"ab\": 257"}, E_FORMAT, "\"ab\" is there twice"},
-        {{.vocab = ", \"ab\": 97"}, E_FORMAT, "id 97 has two tokens, \"a\" and \"ab\""},
-        {{.vocab = ", \"ab\": -1"}, E_FORMAT, "\"ab\" has id -1, want 0 to 4194303"},
-        {{.vocab = ", \"ab\": 4194304"}, E_FORMAT, "\"ab\" has id 4194304"},
-        {{.vocab = ", \"ab\": 99999999999999999999"}, E_FORMAT, "a smaller integer"},
-        {{.vocab = ", \"ab\": 1e2"}, E_FORMAT, "want an integer"},
-        {{.vocab = ", \"ab\": 256.0"}, E_FORMAT, "want an integer"},
-        {{.vocab = ", \"ab\": 0256"}, E_FORMAT, "want an integer"},
-        {{.vocab = ", \"ab\": \"256\""}, E_FORMAT, "want an integer, found '\"'"},
-        {{.vocab = ", \"ab\": [256]"}, E_FORMAT, "want an integer, found '['"},
-        {{.vocab = ", \"\": 256"}, E_FORMAT, "the token with id 256 is empty"},
-        {{.vocab = ", \"a\\u0000\": 256, \"a\\ud83d\": 257"}, E_FORMAT, "surrogate pair"},
-        {{.vocab = ", \"\\udc00\": 256"}, E_FORMAT, "surrogate pair"},
-        {{.vocab = ", \"\\ud83dx\": 256"}, E_FORMAT, "surrogate pair"},
-        {{.vocab = ", \"\\ud83d\\ud83d\": 256"}, E_FORMAT, "surrogate pair"},
-        {{.vocab = ", \"\\q\": 256"}, E_FORMAT, "want an escape, found 'q'"},
-        {{.vocab = ", \"\\u12g\": 256"}, E_FORMAT, "hexadecimal digit"},
-        {{.vocab = ", \"a\x01\": 256"}, E_FORMAT, "found byte 01"},
-        {{.vocab = ", \"ab\": 256, \"c\xFF\": 257"}, E_FORMAT, "(0xff) is not valid UTF-8"},
-        {{.vocab = ","}, E_FORMAT, "want '\"', found '}'"},
-        {{.alphabet_without = "Ġ"}, E_FORMAT, "no token \"Ġ\" for byte 0x20"},
-        {{.normalizer = "{\"type\": \"Lowercase\"}"}, E_UNSUPPORTED, "\"Lowercase\""},
-        {{.normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\":"
-                        " \"NFKC\"}]}"},
-         E_UNSUPPORTED,
-         "\"NFKC\""},
-        {{.normalizer = "{\"type\": \"Sequence\"}"}, E_FORMAT, "normalizers: is required"},
-        {{.normalizer = "[]"}, E_FORMAT, "normalizer: want an object"},
-        {{.pre_tokenizer = "null"}, E_FORMAT, "pre_tokenizer: is required"},
-        {{.decoder = "null"}, E_FORMAT, "decoder: is required"},
-        {{.decoder = "{\"type\": \"WordPiece\"}"}, E_UNSUPPORTED, "\"WordPiece\""},
-        {{.decoder = "{\"type\": \"Sequence\", \"decoders\": []}"}, E_UNSUPPORTED, "found 0"},
-        {{.decoder = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Sequence\", "
-                     "\"decoders\": []}]}"},
-         E_UNSUPPORTED,
-         "\"Sequence\""},
-        {{.model = ", \"dropout\": 0.1"}, E_UNSUPPORTED, "dropout: 0.1"},
-        {{.model = ", \"continuing_subword_prefix\": \"##\""}, E_UNSUPPORTED, "\"##\""},
-        {{.model = ", \"end_of_word_suffix\": \"</w>\""}, E_UNSUPPORTED, "\"</w>\""},
-        {{.model = ", \"ignore_merges\": 1"}, E_FORMAT, "ignore_merges: want true or false"},
-        {{.model = ", \"type\": \"BPE\""}, E_FORMAT, "duplicate object key"},
-        {{.model = ", \"vocab\": {}"}, E_FORMAT, "duplicate object key"},
-        {{.added = "{}"}, E_FORMAT, "added_tokens: want an array"},
-        {{.added = "[7]"}, E_FORMAT, "added_tokens[0]: want an object"},
-        {{.added = "[{\"content\": \"x\"}]"}, E_FORMAT, "added_tokens[0].id: is required"},
-        {{.added = "[{\"id\": -3, \"content\": \"x\"}]"}, E_FORMAT, "found the integer -3"},
-        {{.added = "[{\"id\": 300}]"}, E_FORMAT, "added_tokens[0].content: is required"},
-        {{.added = "[{\"id\": 300, \"content\": \"\"}]"}, E_FORMAT, "300 is empty"},
-        {{.added = "[{\"id\": 300, \"content\": 5}]"}, E_FORMAT, "want a string"},
-        {{.added = "[{\"id\": 97, \"content\": \"<x>\"}]"}, E_FORMAT, "id 97 has two tokens"},
-        {{.added = "[{\"id\": 300, \"content\": \"a\"}]"}, E_FORMAT, "\"a\" is there twice"},
-        {{.added = "[{\"id\": 300, \"content\": \"<x>\", \"single_word\": true}]"},
-         E_UNSUPPORTED,
-         "added_tokens[0].single_word"},
-        {{.added = "[{\"id\": 300, \"content\": \"<x>\"}, {\"id\": 300, \"content\": \"<x>\"}]"},
-         E_FORMAT,
-         "are the same text"},
-        {{.added = "[{\"id\": 300, \"content\": \"<x>\", \"lstrip\": \"no\"}]"},
-         E_FORMAT,
-         "lstrip: want true or false"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct err e = {0};
         struct tokenizer *t = (void *)&e;
-        int rc = parse(&cases[i].parts, &t, &e);
-        if (rc != -cases[i].code || !strstr(e.msg, cases[i].says))
-            fail_msg("case %zu (%s): %d, '%s'", i, cases[i].says, rc, e.msg);
+        int rc = parse(&refused[i].parts, &t, &e);
+        if (rc != -refused[i].code || !strstr(e.msg, refused[i].says))
+            fail_msg("case %zu (%s): %d, '%s'", i, refused[i].says, rc, e.msg);
         assert_ptr_equal(strstr(e.msg, "file.json"), e.msg);
         assert_null(t);
     }

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Compares parts of the program with implementations published on npm: installs the packages of
+# package.json below build/npm and runs every tests/npm/STEM.mjs, or that of $T, from the project's
+# root. Needs node, npm and, the first time, the network. The last line printed is
+# "N passed, N failed, N skipped".
+#
+#   B=build/release   the build, with the helper programs tool_STEM
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+: "${B:=build/release}" "${T:=}"
+export B NPM_ROOT="$PWD/build/npm"
+passed=0 failed=0
+
+if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
+    echo "node and npm are not installed"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+mkdir -p "$NPM_ROOT"
+if ! cmp -s tests/npm/package.json "$NPM_ROOT/package.json" || [ ! -f "$NPM_ROOT/complete" ]; then
+    rm -f "$NPM_ROOT/complete"
+    cp tests/npm/package.json "$NPM_ROOT/package.json"
+    (cd "$NPM_ROOT" && npm install --no-package-lock --ignore-scripts --no-audit --no-fund) ||
+        { echo "npm could not install the packages of tests/npm/package.json"; exit 1; }
+    : >"$NPM_ROOT/complete"
+fi
+for script in tests/npm/*.mjs; do
+    name=$(basename "$script" .mjs)
+    [ -z "$T" ] || [ "$T" = "$name" ] || continue
+    if node "$script"; then
+        echo "ok    npm $name"
+        passed=$((passed + 1))
+    else
+        echo "FAIL  npm $name"
+        failed=$((failed + 1))
+    fi
+done
+[ $((passed + failed)) -gt 0 ] || echo "no comparison is called '$T'"
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ] && [ $passed -gt 0 ]
