@@ -1,9 +1,9 @@
 /* One .safetensors file: see safetensors.h. The header is other people's text: everything that is
  * used later is checked here, once, in time linear in its length (and two sorts of its tensors).
  *
- * The scanner reads exactly the JSON that a header may be: about nine times faster than the general
- * parser (40,000 tensors: 68 against 600 ms, machine of two EPYC cores), and not ten times the
- * header in memory. The general parser still reads what is rare: names with escapes, metadata. */
+ * The scanner reads exactly the JSON that a header may be: 40,000 tensors in 18 ms, where the
+ * general parser takes 300 (bench_checkpoint; EPYC, gcc 12) and many times the header's size in
+ * memory. The general parser still reads what is rare: names with escapes, and the metadata. */
 #include "checkpoint/safetensors.h"
 
 #include <stdbool.h>
