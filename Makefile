@@ -197,9 +197,17 @@ test-npm: tests ## compare with libraries that npm installs; needs the network (
 
 # --- checking ---
 
-.PHONY: tidy format one-line count docs
-tidy: all ## check form, layers, lengths, words and documents
+.PHONY: tidy analyze format one-line count docs
+tidy: all ## check form, layers, lengths, words and documents (T=name runs one check)
 	@CC="$(CC)" B=$B T=$(T) tools/tidy.sh
+
+# A mark for each file that the analyser had nothing to say about; made again with its object.
+$B/%.analyzed: $B/%.o .clang-tidy
+	$(call say,LINT)clang-tidy --quiet $*.c -- $(CFLAGS_BASE) 2>$@.log || \
+	    { cat $@.log; exit 1; }
+	@touch $@
+
+analyze: $(SRC_LIB:%.c=$B/%.analyzed) $(SRC_CLI:%.c=$B/%.analyzed) ## run clang's static analyser
 
 format: ## rewrite all C files with clang-format
 	@tools/format.sh -i

@@ -24,7 +24,7 @@ tools='
 cmd:clang         clang            clang              clang     llvm
 fuzzer:           libclang-rt-dev  compiler-rt        compiler-rt llvm
 cmd:clang-format  clang-format     clang-tools-extra  clang     clang-format
-cmd:cppcheck      cppcheck         cppcheck           cppcheck  cppcheck
+cmd:clang-tidy    clang-tidy       clang-tools-extra  clang     llvm
 cmd:valgrind      valgrind         valgrind           valgrind  valgrind
 '
 

@@ -53,12 +53,15 @@ check_env() {
     "$B/cherenkov" env --markdown | cmp - docs/env.md || { echo "run make docs"; return 1; }
 }
 
-check_cppcheck() {
-    mkdir -p build/cppcheck
-    cppcheck -q --error-exitcode=1 --std=c11 --enable=warning,portability,performance \
-        --inline-suppr --suppressions-list=tools/cppcheck.txt -j 2 \
-        --cppcheck-build-dir=build/cppcheck \
-        -D_GNU_SOURCE -D__linux__ -Isrc -Iinclude -I. src fuzz
+# Every command has its section in docs/cli.md and its place in the manual page, and no others do.
+check_commands() {
+    "$B/cherenkov" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort >"$room/program"
+    sed -n 's/^## \([a-z]*\)$/\1/p' docs/cli.md | sort >"$room/page"
+    sed -n '/^.SH COMMANDS/,/^.SH EXIT/s/^\.BR* \([a-z][a-z]*\).*/\1/p' docs/cherenkov.1 |
+        sort >"$room/manual"
+    diff "$room/program" "$room/page" | sed 's|$|   (< help, > docs/cli.md)|'
+    diff "$room/program" "$room/manual" | sed 's|$|   (< help, > docs/cherenkov.1)|'
+    cmp -s "$room/program" "$room/page" && cmp -s "$room/program" "$room/manual"
 }
 
 check_scripts() {
@@ -70,8 +73,10 @@ check_scripts() {
     done
 }
 
+room=$(mktemp -d) || exit 1
+trap 'rm -rf "$room"' EXIT
 failed=""
-for name in format layers words ratchet headers globals exports env scripts cppcheck; do
+for name in format layers words ratchet headers globals exports env commands scripts; do
     [ -z "$T" ] || [ "$T" = $name ] || continue
     said=$(check_$name 2>&1) && ok=ok || ok=FAIL
     echo "$ok $name"

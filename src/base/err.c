@@ -1,6 +1,7 @@
 /* Errors: see err.h. */
 #include "base/err.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static void set_va(struct err *e, int code, const char *fmt, va_list ap)
 
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
+    assert(code > 0);
     if (e->code)
         return -e->code;
     va_list ap;
@@ -31,7 +33,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     return -code;
 }
 
-int err_sys(struct err *e, const char *fmt, ...)
+int(err_sys)(struct err *e, const char *fmt, ...)
 {
     int no = errno, code = E_IO;
     if (e->code)

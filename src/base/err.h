@@ -31,12 +31,23 @@ struct err {
 /* Records a failure and evaluates to -code: `return ERR(e, E_FORMAT, "%s: ...", path);`
  * If one is recorded already it stays, and its code is returned: the first failure is the one
  * reported. Control characters of what is quoted become '?'. */
-#define ERR(e, code, ...) err_set((e), (code), __VA_ARGS__)
-
+#define ERR(e, code, ...) err_failed(err_set((e), (code), __VA_ARGS__))
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* The same with ": " and strerror(errno) behind it; ENOSPC and EDQUOT turn E_IO into E_SPACE,
  * ENOENT into E_NOTFOUND, ENOMEM into E_NOMEM. */
 int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define err_sys(...) err_failed(err_sys(__VA_ARGS__))
+
+/* Tells compilers and analysers that a recorded failure is never 0, so that they do not follow the
+ * caller's path for success with outputs that were not set. */
+static inline int err_failed(int rc)
+{
+    if (rc >= 0)
+        __builtin_unreachable();
+    return rc;
+}
+
 /* Puts "context: " in front of a message that is there; evaluates to -e->code. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_clear(struct err *e);
