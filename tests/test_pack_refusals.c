@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "tests/aid_edit.h"
 #include "tests/aid_pack.h"
 
@@ -221,8 +222,27 @@ static void test_refusals(void **state)
     }
 }
 
+/* Formats of other programs, and folders with nothing in them. */
+static void test_other_formats(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const char *dir = aid_path(tmp, "gguf"), *file = aid_path(dir, "model-Q4_0.gguf");
+    assert_ok(file_make_dir(dir, &e), e);
+    assert_int_equal(aid_pack(dir, NULL, NULL, NULL, &e), -E_NOTFOUND);
+    assert_non_null(strstr(e.msg, "model.safetensors"));
+    aid_write(file, "GGUF", 4);
+    const char *const paths[] = {dir, file};
+    for (int i = 0; i < 2; i++) {
+        err_clear(&e);
+        assert_int_equal(aid_pack(paths[i], NULL, NULL, NULL, &e), -E_UNSUPPORTED);
+        assert_non_null(strstr(e.msg, "GGUF files are not packed"));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_other_formats)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

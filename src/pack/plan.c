@@ -47,9 +47,37 @@ int plan_open(const char *dir, const struct plan_choices *choices, struct plan *
     return rc;
 }
 
+static bool ends_in_gguf(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".gguf") == 0;
+}
+
+static int stop_at_gguf(void *ctx, const char *name, struct err *e)
+{
+    (void)ctx, (void)e;
+    return ends_in_gguf(name);
+}
+
+/* checkpoint_open, with a better word when there is another program's format instead. */
+static int open_checkpoint(const char *dir, struct plan *p, struct err *e)
+{
+    struct err why = {0}, none = {0};
+    int rc = checkpoint_open(dir, &p->checkpoint, &why);
+    if (!rc)
+        return 0;
+    bool gguf = ends_in_gguf(dir) || file_each(dir, stop_at_gguf, NULL, &none) == 1;
+    if (why.code != E_NOTFOUND || !gguf)
+        return ERR(e, why.code, "%s", why.msg);
+    return ERR(e, E_UNSUPPORTED,
+               "%s: GGUF files are not packed: take the BF16 original or a 4-bit MLX conversion in "
+               "groups of 64",
+               dir);
+}
+
 static int make(const char *dir, struct plan *p, struct err *e)
 {
-    int rc = checkpoint_open(dir, &p->checkpoint, e);
+    int rc = open_checkpoint(dir, p, e);
     if (rc || (rc = source_init(p->checkpoint, &p->source, e)) || (rc = read_config(dir, p, e)) ||
         (rc = expected_init(&p->config, &p->expected, e)) || (rc = decide_norms(p, e)))
         return rc;
