@@ -169,7 +169,7 @@ static void test_other_names(void **state)
     static const char *const forms[] = {"bf16", "bf16+text", "bf16+noconst"};
     static const char *const stores[] = {"names0", "names1", "names2"};
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "source%d", i);
         aid_pack_ok(make_source(name, forms[i]), aid_path(tmp, stores[i]), NULL);
     }
