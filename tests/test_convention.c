@@ -167,6 +167,10 @@ static void test_single(void **state)
         {{norm, "F16", "{\"mererun_conversion\":\"1\"}", near_zero, 4}, 0, NORMS_FOLDED, "mererun"},
         {{norm, "I32", "{}", near_one, 8}, E_UNSUPPORTED, 0, "is I32, want a norm in BF16"},
         {{norm, "F32", "{}", "", 0}, E_FORMAT, 0, "has 0 elements"},
+        {{"model.layers.0.mlp.experts.5.up_proj.weight", "F8_E4M3", "{}", "\x38\x38", 2},
+         0,
+         NORMS_RAW,
+         "experts are stored as in the originals"},
         {{"x", "F32", "{}", near_one, 8}, E_NOTFOUND, 0, "--norms raw|folded"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -12,91 +12,120 @@
 #include "checkpoint/convention.h"
 #include "checkpoint/names.h"
 
-static const struct {
-    const char *published, *canonical;
-    enum name_kind kind;
-    enum name_part part;
-    int layer, mtp;
-    enum name_matrix matrix;
-    int64_t shard;
-} cases[] = {
 #define TRUNK "language_model.model."
-    {"model.language_model.embed_tokens.weight", TRUNK "embed_tokens.weight", NAME_DENSE, 0, -1, 0,
-     0, -1},
-    {"model.embed_tokens.weight", TRUNK "embed_tokens.weight", NAME_DENSE, 0, -1, 0, 0, -1},
-    {TRUNK "embed_tokens.scales", TRUNK "embed_tokens.scales", NAME_DENSE, NAME_SCALES, -1, 0, 0,
-     -1},
-    {"lm_head.weight", "language_model.lm_head.weight", NAME_DENSE, 0, -1, 0, 0, -1},
-    {"language_model.lm_head.biases", "language_model.lm_head.biases", NAME_DENSE, NAME_BIASES, -1,
-     0, 0, -1},
-    {"model.layers.7.mlp.gate.weight", TRUNK "layers.7.mlp.gate.weight", NAME_DENSE, 0, 7, 0, 0,
-     -1},
+
+static const struct {
+    const char *published, *canonical, *meaning;
+} cases[] = {
+    {"model.language_model.embed_tokens.weight", TRUNK "embed_tokens.weight", "dense weight"},
+    {"model.embed_tokens.weight", TRUNK "embed_tokens.weight", "dense weight"},
+    {TRUNK "embed_tokens.scales", TRUNK "embed_tokens.scales", "dense scales"},
+    {"lm_head.weight", "language_model.lm_head.weight", "dense weight"},
+    {"language_model.lm_head.biases", "language_model.lm_head.biases", "dense biases"},
+    {"model.layers.7.mlp.gate.weight", TRUNK "layers.7.mlp.gate.weight", "dense weight, layer 7"},
     {"model.language_model.layers.0.linear_attn.A_log", TRUNK "layers.0.linear_attn.A_log",
-     NAME_DENSE, 0, 0, 0, 0, -1},
+     "dense weight, layer 0"},
     {"model.language_model.layers.3.mlp.experts.gate_up_proj",
-     TRUNK "layers.3.mlp.switch_mlp.gate_up_proj", NAME_EXPERTS, 0, 3, 0, NAME_GATE_UP, -1},
+     TRUNK "layers.3.mlp.switch_mlp.gate_up_proj", "experts weight, layer 3, gate_up"},
     {"model.layers.3.mlp.experts.down_proj", TRUNK "layers.3.mlp.switch_mlp.down_proj",
-     NAME_EXPERTS, 0, 3, 0, NAME_DOWN, -1},
+     "experts weight, layer 3, down"},
     {TRUNK "layers.3.mlp.switch_mlp.up_proj.scales", TRUNK "layers.3.mlp.switch_mlp.up_proj",
-     NAME_EXPERTS, NAME_SCALES, 3, 0, NAME_UP, -1},
+     "experts scales, layer 3, up"},
     {"mtp.layers.0.mlp.switch_mlp.gate_proj.biases", "mtp.layers.0.mlp.switch_mlp.gate_proj",
-     NAME_EXPERTS, NAME_BIASES, 0, 1, NAME_GATE, -1},
-    {"mtp.layers.0.self_attn.q_norm.weight", "mtp.layers.0.self_attn.q_norm.weight", NAME_DENSE, 0,
-     0, 1, 0, -1},
-    {"mtp.pre_fc_norm_hidden.weight", "mtp.pre_fc_norm_hidden.weight", NAME_DENSE, 0, -1, 1, 0, -1},
+     "experts biases, draft layer 0, gate"},
+    {"mtp.layers.0.self_attn.q_norm.weight", "mtp.layers.0.self_attn.q_norm.weight",
+     "dense weight, draft layer 0"},
+    {"mtp.pre_fc_norm_hidden.weight", "mtp.pre_fc_norm_hidden.weight", "dense weight, draft"},
     {"model.language_model.layers.1.ple.ple_embedding.ngram_embedding.shard_127.weight",
-     TRUNK "layers.1.ple.ple_embedding.ngram_embedding.shard_127", NAME_NGRAM, 0, 1, 0, 0, 127},
+     TRUNK "layers.1.ple.ple_embedding.ngram_embedding.shard_127",
+     "ngram weight, layer 1, shard 127"},
     {TRUNK "layers.1.ple.ple_embedding.ngram_embedding.shards.5.biases",
-     TRUNK "layers.1.ple.ple_embedding.ngram_embedding.shard_5", NAME_NGRAM, NAME_BIASES, 1, 0, 0,
-     5},
-    {"model.visual.blocks.3.attn.qkv.bias", "vision_tower.blocks.3.attn.qkv.bias", NAME_VISION, 0,
-     -1, 0, 0, -1},
-    {"vision_tower.pos_embed.scales", "vision_tower.pos_embed.scales", NAME_VISION, 0, -1, 0, 0,
-     -1},
-#define UNKNOWN(name)                                                                              \
-    {                                                                                              \
-        name, name, NAME_UNKNOWN, 0, -1, 0, 0, -1                                                  \
-    }
-    UNKNOWN(""),
-    UNKNOWN("model."),
-    UNKNOWN("embed_tokens.weight"),
-    UNKNOWN("model.lm_head.weight"),
-    UNKNOWN("lm_head.weight2"),
-    UNKNOWN("lm_head"),
-    UNKNOWN("model.language_model.norm.weight"),
-    UNKNOWN("model.layers.7"),
-    UNKNOWN("model.layers.7."),
-    UNKNOWN("model.layers.07.mlp.gate.weight"),
-    UNKNOWN("model.layers.-1.mlp.gate.weight"),
-    UNKNOWN("model.layers.99999999999999999999.mlp.gate.weight"),
-    UNKNOWN("model.layers.7.embed_tokens.weight"),
-    UNKNOWN("model.layers.7.mlp.gate"),
-    UNKNOWN("model.layers.7.linear_attn.A_log.weight"),
-    UNKNOWN("model.layers.7.self_attn.q_norm.scales"),
-    UNKNOWN("model.layers.7.mlp.experts.gate_up_proj.weight"),
-    UNKNOWN("mtp.layers.0.linear_attn.A_log"),
-    UNKNOWN("mtp.embed_tokens.weight"),
-    UNKNOWN("mtp.layers.0.ple.key_proj.weight"),
-    UNKNOWN("model.layers.1.ple.ple_embedding.ngram_embedding.shard_.weight"),
-    UNKNOWN("model.layers.1.ple.ple_embedding.ngram_embedding.shard_01.weight"),
-    UNKNOWN("model.layers.1.ple.ple_embedding.ngram_embedding.shard_1"),
-    UNKNOWN("model.layers.1.ple.ple_embedding.ngram_embedding.shard_1234567890.weight"),
+     TRUNK "layers.1.ple.ple_embedding.ngram_embedding.shard_5", "ngram biases, layer 1, shard 5"},
+    {"model.language_model.layers.1.ple.ple_embedding.ngram_embedding.weight_scale",
+     TRUNK "layers.1.ple.ple_embedding.ngram_embedding", "ngram scale, layer 1"},
+    {"model.language_model.layers.47.mlp.experts.511.gate_proj.weight",
+     TRUNK "layers.47.mlp.experts.511.gate_proj", "expert weight, layer 47, gate, expert 511"},
+    {"model.layers.0.mlp.experts.0.up_proj.weight_scale_inv",
+     TRUNK "layers.0.mlp.experts.0.up_proj", "expert block scales, layer 0, up, expert 0"},
+    {"mtp.layers.0.mlp.experts.7.down_proj.weight", "mtp.layers.0.mlp.experts.7.down_proj",
+     "expert weight, draft layer 0, down, expert 7"},
+    {"model.visual.blocks.3.attn.qkv.bias", "vision_tower.blocks.3.attn.qkv.bias", "vision weight"},
+    {"vision_tower.pos_embed.scales", "vision_tower.pos_embed.scales", "vision weight"},
 };
+
+static const char *const unknown[] = {
+    "",
+    "model.",
+    "embed_tokens.weight",
+    "model.lm_head.weight",
+    "lm_head.weight2",
+    "lm_head",
+    "model.language_model.norm.weight",
+    "model.layers.7",
+    "model.layers.7.",
+    "model.layers.07.mlp.gate.weight",
+    "model.layers.-1.mlp.gate.weight",
+    "model.layers.99999999999999999999.mlp.gate.weight",
+    "model.layers.7.embed_tokens.weight",
+    "model.layers.7.mlp.gate",
+    "model.layers.7.linear_attn.A_log.weight",
+    "model.layers.7.self_attn.q_norm.scales",
+    "model.layers.7.mlp.experts.gate_up_proj.weight",
+    "model.layers.7.mlp.experts.1.gate_up_proj.weight",
+    "model.layers.7.mlp.experts.1.gate_proj",
+    "model.layers.7.mlp.experts.x.gate_proj.weight",
+    "model.layers.7.mlp.experts.1.gate_proj.scales",
+    "mtp.layers.0.linear_attn.A_log",
+    "mtp.embed_tokens.weight",
+    "mtp.layers.0.ple.key_proj.weight",
+    "model.layers.1.ple.ple_embedding.ngram_embedding.shard_.weight",
+    "model.layers.1.ple.ple_embedding.ngram_embedding.shard_01.weight",
+    "model.layers.1.ple.ple_embedding.ngram_embedding.shard_1",
+    "model.layers.1.ple.ple_embedding.ngram_embedding.shard_1234567890.weight",
+    "model.layers.1.ple.ple_embedding.ngram_embedding.shard_1.weight_scale",
+};
+
+/* All that a name says, in words. */
+static void describe(const struct name_info *i, char *out, size_t n)
+{
+    static const char *const kinds[] = {
+        [NAME_DENSE] = "dense", [NAME_EXPERTS] = "experts", [NAME_EXPERT] = "expert",
+        [NAME_NGRAM] = "ngram", [NAME_VISION] = "vision",   [NAME_UNKNOWN] = "unknown"};
+    static const char *const parts[] = {[NAME_WEIGHT] = "weight",
+                                        [NAME_SCALES] = "scales",
+                                        [NAME_BIASES] = "biases",
+                                        [NAME_BLOCK_SCALES] = "block scales",
+                                        [NAME_SCALE] = "scale"};
+    static const char *const matrices[] = {", gate", ", up", ", down", ", gate_up"};
+    char layer[32] = "", shard[32] = "", expert[32] = "";
+    if (i->layer >= 0)
+        snprintf(layer, sizeof layer, "%slayer %d", i->mtp ? " " : ", ", i->layer);
+    if (i->shard >= 0)
+        snprintf(shard, sizeof shard, ", shard %lld", (long long)i->shard);
+    if (i->expert >= 0)
+        snprintf(expert, sizeof expert, ", expert %d", i->expert);
+    bool routed = i->kind == NAME_EXPERTS || i->kind == NAME_EXPERT;
+    snprintf(out, n, "%s %s%s%s%s%s%s", kinds[i->kind], parts[i->part], i->mtp ? ", draft" : "",
+             layer, routed || i->matrix ? matrices[i->matrix] : "", shard, expert);
+}
+
+static void check_name(const char *published, const char *canonical, const char *meaning)
+{
+    struct name_info got;
+    char said[128];
+    name_parse(published, &got);
+    describe(&got, said, sizeof said);
+    if (strcmp(said, meaning) != 0 || strcmp(got.canonical, canonical) != 0)
+        fail_msg("%s: became %s, %s", published, got.canonical, said);
+}
 
 static void test_cases(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct name_info got;
-        name_parse(cases[i].published, &got);
-        bool same = got.kind == cases[i].kind && got.part == cases[i].part &&
-                    got.layer == cases[i].layer && got.mtp == cases[i].mtp &&
-                    got.matrix == cases[i].matrix && got.shard == cases[i].shard;
-        if (!same || strcmp(got.canonical, cases[i].canonical) != 0)
-            fail_msg("%s: became %s, kind %d, part %d, layer %d, mtp %d, matrix %d, shard %d",
-                     cases[i].published, got.canonical, got.kind, got.part, got.layer, got.mtp,
-                     got.matrix, (int)got.shard);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_name(cases[i].published, cases[i].canonical, cases[i].meaning);
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+        check_name(unknown[i], unknown[i], "unknown weight");
     char longest[1000];
     struct name_info got;
     memset(longest, 'x', sizeof longest);

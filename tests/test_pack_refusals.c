@@ -84,6 +84,12 @@ static void add_fp8_expert(struct aid_edit *c)
                  (const uint64_t[]){128, 64, 0});
 }
 
+static void add_bf16_expert(struct aid_edit *c)
+{
+    aid_edit_add(c, "model.language_model.layers.2.mlp.experts.15.gate_proj.weight", DTYPE_BF16,
+                 (const uint64_t[]){64, 128, 0});
+}
+
 static void add_nvfp4(struct aid_edit *c)
 {
     aid_edit_add(c, "model.language_model.layers.2.mlp.experts.0.up_proj.weight", DTYPE_U8,
@@ -185,6 +191,7 @@ static void test_refusals(void **state)
         {MICRO, make_8_bit, E_UNSUPPORTED, {"lm_head.weight", "8 bits", "4-bit"}},
         {BF16, make_fp8, E_UNSUPPORTED, {"lm_head.weight", "FP8", "BF16 original"}},
         {BF16, add_fp8_expert, E_UNSUPPORTED, {"experts.0.down_proj", "FP8"}},
+        {BF16, add_bf16_expert, E_UNSUPPORTED, {"experts.15.gate_proj", "stacked by layer"}},
         {BF16, add_nvfp4, E_UNSUPPORTED, {"experts.0.up_proj", "NVFP4"}},
         {BF16, make_f16, E_UNSUPPORTED, {"lm_head.weight", "F16", "only BF16"}},
         {MICRO, quantise_router, E_UNSUPPORTED, {"layers.0.mlp.gate.weight", "BF16"}},

@@ -29,7 +29,7 @@ static const struct {
     const char *because;
 } markers[] = {
     [MARKER_CONVERTER] = {NORMS_FOLDED, MARKER " in its metadata"},
-    [MARKER_ORIGINAL] = {NORMS_RAW, "its tensors are fused and named as in the originals"},
+    [MARKER_ORIGINAL] = {NORMS_RAW, "its experts are stored as in the originals"},
 };
 
 static int find_marker(const struct checkpoint *c, enum marker *out, struct err *e);
@@ -90,13 +90,14 @@ int convention_is_folded_norm(const char *canonical)
     return 0;
 }
 
-/* The originals hold gate and up of all experts in one tensor per layer; converters split it. */
+/* The BF16 original holds gate and up of all experts in one tensor per layer, the FP8 one holds each
+ * expert by itself; converters to MLX do neither. */
 static bool is_original(const struct checkpoint *c)
 {
     for (size_t i = 0; i < c->n_tensors; i++) {
         struct name_info info;
         name_parse(c->tensors[i].name, &info);
-        if (info.kind == NAME_EXPERTS && info.matrix == NAME_GATE_UP)
+        if (info.kind == NAME_EXPERT || (info.kind == NAME_EXPERTS && info.matrix == NAME_GATE_UP))
             return true;
     }
     return false;

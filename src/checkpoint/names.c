@@ -41,7 +41,8 @@ enum form {
     MATRIX,  /* ".weight", and ".scales" and ".biases" once it is quantised */
     STACKED, /* routed experts, as MATRIX */
     FUSED,   /* routed experts, bare: the originals */
-    PARTS,   /* "shard_N" or "shards.N" of a table, each as MATRIX */
+    SINGLE,  /* "N.gate_proj" and so on: one routed expert, ".weight" and its FP8 scales */
+    PARTS,   /* "shard_N" or "shards.N" of a table, each as MATRIX; ".weight_scale" of the table */
 };
 
 static const struct tail {
@@ -100,6 +101,7 @@ static const struct tail {
     {"mlp.switch_mlp.down_proj", EVERY_LAYER, STACKED, NAME_DOWN, NULL},
     {"mlp.experts.gate_up_proj", EVERY_LAYER, FUSED, NAME_GATE_UP, "mlp.switch_mlp.gate_up_proj"},
     {"mlp.experts.down_proj", EVERY_LAYER, FUSED, NAME_DOWN, "mlp.switch_mlp.down_proj"},
+    {"mlp.experts.", EVERY_LAYER, SINGLE, 0, NULL},
 
     {"ple.key_proj", LAYER, MATRIX, 0, NULL},
     {"ple.value_proj", LAYER, MATRIX, 0, NULL},
@@ -123,7 +125,7 @@ void name_parse(const char *published, struct name_info *out)
 {
     struct prefix place;
     const char *rest;
-    *out = (struct name_info){.kind = NAME_UNKNOWN, .layer = -1, .shard = -1};
+    *out = (struct name_info){.kind = NAME_UNKNOWN, .layer = -1, .shard = -1, .expert = -1};
     snprintf(out->canonical, sizeof out->canonical, "%s", published);
     bool known = parse_place(published, out, &place, &rest);
     if (known && place.where == VISION) {
@@ -199,9 +201,32 @@ static bool parse_part(const char *suffix, enum name_part *part)
     return false;
 }
 
+/* "17.gate_proj.weight" */
+static bool parse_single(const char *suffix, struct name_info *out)
+{
+    static const char *const modules[] = {
+        [NAME_GATE] = ".gate_proj", [NAME_UP] = ".up_proj", [NAME_DOWN] = ".down_proj"};
+    int expert, m = NAME_GATE;
+    if (!cut_number(&suffix, &expert))
+        return false;
+    while (m <= NAME_DOWN && !cut(&suffix, modules[m]))
+        m++;
+    bool weight = strcmp(suffix, ".weight") == 0;
+    if (m > NAME_DOWN || !(weight || strcmp(suffix, ".weight_scale_inv") == 0))
+        return false;
+    out->part = weight ? NAME_WEIGHT : NAME_BLOCK_SCALES;
+    out->matrix = (enum name_matrix)m;
+    out->expert = expert;
+    return true;
+}
+
 static bool parse_table_part(const char *suffix, struct name_info *out)
 {
     int shard;
+    if (strcmp(suffix, ".weight_scale") == 0) {
+        out->part = NAME_SCALE;
+        return true;
+    }
     if (!(cut(&suffix, ".shard_") || cut(&suffix, ".shards.")) || !cut_number(&suffix, &shard) ||
         !parse_part(suffix, &out->part))
         return false;
@@ -212,18 +237,36 @@ static bool parse_table_part(const char *suffix, struct name_info *out)
 /* Whether the suffix suits the row; if it does, all of out but its canonical name is set. */
 static bool parse_tail(const struct tail *t, const char *suffix, struct name_info *out)
 {
-    static const enum name_kind kinds[] = {
-        [BARE] = NAME_DENSE,      [PLAIN] = NAME_DENSE,   [MATRIX] = NAME_DENSE,
-        [STACKED] = NAME_EXPERTS, [FUSED] = NAME_EXPERTS, [PARTS] = NAME_NGRAM};
-    bool fits = t->form == PLAIN                          ? strcmp(suffix, ".weight") == 0
-                : t->form == PARTS                        ? parse_table_part(suffix, out)
-                : t->form == MATRIX || t->form == STACKED ? parse_part(suffix, &out->part)
-                                                          : *suffix == '\0';
-    if (fits) {
-        out->kind = kinds[t->form];
-        out->matrix = t->matrix;
+    bool fits = false;
+    switch (t->form) {
+    case BARE:
+    case FUSED:
+        fits = *suffix == '\0';
+        break;
+    case PLAIN:
+        fits = strcmp(suffix, ".weight") == 0;
+        break;
+    case MATRIX:
+    case STACKED:
+        fits = parse_part(suffix, &out->part);
+        break;
+    case SINGLE:
+        fits = parse_single(suffix, out);
+        break;
+    case PARTS:
+        fits = parse_table_part(suffix, out);
+        break;
     }
-    return fits;
+    if (!fits)
+        return false;
+    static const enum name_kind kinds[] = {
+        [STACKED] = NAME_EXPERTS, [FUSED] = NAME_EXPERTS, [SINGLE] = NAME_EXPERT,
+        [PARTS] = NAME_NGRAM,     [BARE] = NAME_DENSE,    [PLAIN] = NAME_DENSE,
+        [MATRIX] = NAME_DENSE};
+    out->kind = kinds[t->form];
+    if (out->kind == NAME_EXPERTS)
+        out->matrix = t->matrix;
+    return true;
 }
 
 static void write_canonical(const struct prefix *p, const struct tail *t, const char *suffix,
@@ -234,7 +277,9 @@ static void write_canonical(const struct prefix *p, const struct tail *t, const 
         snprintf(layer, sizeof layer, "layers.%d.", out->layer);
     if (out->kind == NAME_DENSE)
         snprintf(behind, sizeof behind, "%s", suffix);
-    if (out->kind == NAME_NGRAM)
+    else if (out->kind == NAME_EXPERT)
+        snprintf(behind, sizeof behind, "%.*s", (int)(strrchr(suffix, '.') - suffix), suffix);
+    else if (out->shard >= 0)
         snprintf(behind, sizeof behind, ".shard_%d", (int)out->shard);
     snprintf(out->canonical, sizeof out->canonical, "%s%s%s%s", p->canonical, layer,
              t->canonical ? t->canonical : t->name, behind);

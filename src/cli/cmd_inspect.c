@@ -19,8 +19,8 @@ static const char *const problem_keys[PROBLEM_COUNT] = {
 };
 
 static const char *const kind_words[] = {
-    [NAME_DENSE] = "dense",   [NAME_EXPERTS] = "experts", [NAME_NGRAM] = "ngram",
-    [NAME_VISION] = "vision", [NAME_UNKNOWN] = "unknown",
+    [NAME_DENSE] = "dense", [NAME_EXPERTS] = "experts", [NAME_EXPERT] = "expert",
+    [NAME_NGRAM] = "ngram", [NAME_VISION] = "vision",   [NAME_UNKNOWN] = "unknown",
 };
 
 static json_t *integer(uint64_t n)

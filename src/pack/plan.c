@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/units.h"
 #include "pack/match.h"
 
 #define CONFIG_BYTES_MAX ((uint64_t)16 << 20)
@@ -276,14 +277,34 @@ static int lay_out_dense(struct plan *p, struct err *e)
     return draft && to && named ? 0 : ERR(e, E_NOMEM, "out of memory planning %zu tensors", n);
 }
 
+/* Experts one by one, as FP8 and NVFP4 checkpoints have them: one problem for tens of thousands of
+ * tensors, which says it by the first. */
+static void refuse_single_experts(struct plan *p, const struct tensor *first, uint64_t n)
+{
+    char room[UNITS_ROOM];
+    if (dtype_bytes(first->dtype) == 1)
+        match_refuse_type(p, first);
+    plan_problem(p, PROBLEM_ENCODING,
+                 "%s and what is like it, %s tensors in all, hold one expert each: only experts "
+                 "stacked by layer are packed, as in the BF16 original or a 4-bit MLX conversion",
+                 first->name, units_count(room, n));
+}
+
 /* What no store has, and what this config does not ask for. */
 static void list_leftovers(struct plan *p)
 {
+    const struct tensor *single = NULL;
+    uint64_t n_single = 0;
     for (size_t i = 0; i < p->source.n; i++) {
         const struct source_tensor *t = &p->source.at[i];
         bool vision = t->info.kind == NAME_VISION, unknown = t->info.kind == NAME_UNKNOWN;
         if (t->used)
             continue;
+        if (t->info.kind == NAME_EXPERT) {
+            single = n_single++ ? single : t->tensor;
+            plan_count(p, FATE_UNUSED, t->tensor);
+            continue;
+        }
         if (unknown && dtype_bytes(t->tensor->dtype) == 1) {
             match_refuse_type(p, t->tensor);
             continue;
@@ -292,6 +313,8 @@ static void list_leftovers(struct plan *p)
         if (!vision && !p->choices.skip_unknown)
             plan_problem(p, unknown ? PROBLEM_UNKNOWN : PROBLEM_UNUSED, "%s", t->tensor->name);
     }
+    if (single)
+        refuse_single_experts(p, single, n_single);
 }
 
 void plan_count(struct plan *p, enum plan_fate fate, const struct tensor *t)

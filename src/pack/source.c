@@ -19,9 +19,11 @@ static int compare_info(const struct name_info *a, const struct name_info *b)
         return a->mtp < b->mtp ? -1 : 1;
     if (a->layer != b->layer)
         return a->layer < b->layer ? -1 : 1;
-    if (a->kind == NAME_EXPERTS && a->matrix != b->matrix)
+    if (a->expert != b->expert)
+        return a->expert < b->expert ? -1 : 1;
+    if (a->matrix != b->matrix)
         return a->matrix < b->matrix ? -1 : 1;
-    if (a->kind == NAME_NGRAM && a->shard != b->shard)
+    if (a->shard != b->shard)
         return a->shard < b->shard ? -1 : 1;
     return a->part < b->part ? -1 : a->part > b->part;
 }
@@ -93,14 +95,20 @@ const struct tensor *source_dense(struct source *s, const char *name, const char
 const struct tensor *source_experts(struct source *s, bool mtp, int layer, enum name_matrix matrix,
                                     enum name_part part)
 {
-    struct name_info key = {
-        .kind = NAME_EXPERTS, .mtp = mtp, .layer = layer, .matrix = matrix, .part = part};
+    struct name_info key = {.kind = NAME_EXPERTS,
+                            .mtp = mtp,
+                            .layer = layer,
+                            .matrix = matrix,
+                            .part = part,
+                            .shard = -1,
+                            .expert = -1};
     return find(s, &key);
 }
 
 const struct tensor *source_ngram(struct source *s, int layer, int64_t shard, enum name_part part)
 {
-    struct name_info key = {.kind = NAME_NGRAM, .layer = layer, .shard = shard, .part = part};
+    struct name_info key = {
+        .kind = NAME_NGRAM, .layer = layer, .shard = shard, .part = part, .expert = -1};
     return find(s, &key);
 }
 
