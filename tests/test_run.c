@@ -200,6 +200,7 @@ static void test_interrupt(void **state)
         n += (size_t)got;
     text[n] = '\0';
     assert_non_null(strstr(text, "finish interrupted"));
+    assert_null(strstr(text, "error"));
     close(out[0]);
     close(err[0]);
 }

@@ -209,7 +209,7 @@ static int talk(struct chat *c, struct err *e)
             rc = turn(c, &line, e);
     }
     buf_free(&line);
-    return !rc && event == LINE_END && interrupt_asked() ? -E_INTERRUPTED : rc;
+    return !rc && event == LINE_END ? interrupt_check(e) : rc;
 }
 
 /* --- the command --- */

@@ -83,7 +83,7 @@ static int answer(struct job *j, struct err *e)
         fflush(stdout);
         answer_figures(&r, &o);
         if (r.finish == FINISH_INTERRUPTED)
-            rc = -E_INTERRUPTED;
+            rc = interrupt_check(e);
     }
     tokens_free(&r.ids);
     return rc;

@@ -76,6 +76,7 @@ int main(int argc, char **argv)
     if ((fflush(stdout) || ferror(stdout)) && !rc)
         rc = err_sys(&e, "writing to standard output failed");
     if (rc)
-        log_say(LOG_ERROR, "%s", e.msg[0] ? e.msg : "failed without saying why, which is a bug");
+        log_say(rc == -E_INTERRUPTED ? LOG_INFO : LOG_ERROR, "%s",
+                e.msg[0] ? e.msg : "failed without saying why, which is a bug");
     return err_exit_status(rc);
 }
