@@ -24,6 +24,9 @@ struct aid_checkpoint {
     enum norm_convention norms;
     struct entry *entries;
     size_t n;
+    struct entry *experts[CONFIG_LAYERS_MAX + 1][NAME_GATE_UP + 1][NAME_BIASES + 1];
+    struct entry **tables; /* parts of the n-gram tables, n_tables of them */
+    size_t n_tables;
 };
 
 static const void *entry_data(const struct aid_checkpoint *s, struct entry *t)
@@ -78,14 +81,17 @@ static int find(void *ctx, const char *name, struct tensor_view *out, struct err
 static struct entry *experts(const struct aid_checkpoint *s, int il, enum name_matrix matrix,
                              enum name_part part)
 {
-    int mtp = il == s->config.n_layers;
-    for (size_t i = 0; i < s->n; i++) {
-        const struct name_info *x = &s->entries[i].name;
-        if (x->kind == NAME_EXPERTS && x->mtp == mtp && x->layer == (mtp ? 0 : il) &&
-            x->matrix == matrix && x->part == part)
-            return &s->entries[i];
-    }
-    return NULL;
+    return s->experts[il][matrix][part];
+}
+
+/* Notes where the tensors are that expert and ngram_row ask for again and again. */
+static void index_entry(struct aid_checkpoint *s, struct entry *t)
+{
+    const struct name_info *x = &t->name;
+    if (x->kind == NAME_EXPERTS)
+        s->experts[x->mtp ? s->config.n_layers : x->layer][x->matrix][x->part] = t;
+    if (x->kind == NAME_NGRAM)
+        s->tables[s->n_tables++] = t;
 }
 
 /* Rows first .. of expert ie, of `rows` rows of the matrix. */
@@ -142,10 +148,10 @@ static int expert(void *ctx, int il, int ie, struct expert *out, struct err *e)
 static struct entry *table_part(const struct aid_checkpoint *s, int layer, int64_t shard,
                                 enum name_part part)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        const struct name_info *x = &s->entries[i].name;
-        if (x->kind == NAME_NGRAM && x->layer == layer && x->shard == shard && x->part == part)
-            return &s->entries[i];
+    for (size_t i = 0; i < s->n_tables; i++) {
+        const struct name_info *x = &s->tables[i]->name;
+        if (x->layer == layer && x->shard == shard && x->part == part)
+            return s->tables[i];
     }
     return NULL;
 }
@@ -194,10 +200,12 @@ void aid_weights_open(struct aid_weights *m, const char *dir)
     s->norms = convention.norms;
     s->n = s->c->n_tensors;
     s->entries = mem_zalloc(s->n, sizeof *s->entries);
-    assert_non_null(s->entries);
+    s->tables = mem_zalloc(s->n, sizeof(struct entry *));
+    assert_true(s->entries && s->tables);
     for (size_t i = 0; i < s->n; i++) {
         s->entries[i].tensor = &s->c->tensors[i];
         name_parse(s->c->tensors[i].name, &s->entries[i].name);
+        index_entry(s, &s->entries[i]);
     }
     const struct weight_source source = {s, find, expert, ngram_row};
     assert_ok(weights_init(&s->config, &source, &m->w, &e), e);
@@ -212,6 +220,7 @@ void aid_weights_close(struct aid_weights *m)
         mem_free(s->entries[i].raw_norm);
     }
     mem_free(s->entries);
+    mem_free(s->tables);
     checkpoint_close(s->c);
     mem_free(s);
 }
