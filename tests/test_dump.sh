@@ -1,6 +1,6 @@
 #!/bin/sh
-# CHERENKOV_DUMP and `cherenkov check` on the packed demonstration model: the reference engine equals
-# itself and its own dump; another prompt or a damaged dump is found and named.
+# CHERENKOV_DUMP and `cherenkov check` on the packed demonstration model: the reference engine
+# equals itself and its own dump; another prompt or a damaged dump is found and named.
 set -eu
 : "${CHERENKOV_BIN:=build/release/cherenkov}"
 room=$(mktemp -d)

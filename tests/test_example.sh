@@ -8,7 +8,7 @@ config=${CHERENKOV_BUILD#build/}
 case $config in
 release | debug) ;;
 *)
-    echo "the library of this build needs its sanitizer's flags, a user's program does not have them"
+    echo "this library needs its sanitizer's flags, which a user's program does not have"
     exit 77
     ;;
 esac

@@ -205,12 +205,18 @@ static void test_size_limit(void **state)
     aid_same_store(dir, whole);
 }
 
-/* As another user, since nothing is read-only for root. */
+/* As another user, since nothing is read-only for root; and from a copy of the source, since the
+ * project may lie in a folder that only root may enter. */
 static void test_read_only(void **state)
 {
     (void)state;
     struct err e = {0};
     const char *above = aid_path(tmp, "read-only"), *dir = aid_path(above, "store");
+    const char *source = aid_path(tmp, "source");
+    struct aid_output o;
+    aid_run((const char *[]){"cp", "-r", MICRO, source, NULL}, NULL, &o);
+    assert_int_equal(o.status, 0);
+    aid_output_free(&o);
     assert_ok(file_make_dir(above, &e), e);
     assert_int_equal(chmod(above, 0555), 0);
     assert_int_equal(chmod(tmp, 0755), 0);
@@ -219,7 +225,7 @@ static void test_read_only(void **state)
     if (pid == 0) {
         if (geteuid() == 0 && (setgid(65534) || setuid(65534)))
             _exit(3);
-        int rc = aid_pack(MICRO, dir, NULL, NULL, &e);
+        int rc = aid_pack(source, dir, NULL, NULL, &e);
         _exit(rc == -E_IO && strstr(e.msg, "Permission denied") && strstr(e.msg, dir) ? 0 : 1);
     }
     int status;

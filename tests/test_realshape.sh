@@ -1,7 +1,7 @@
 #!/bin/sh
-# The released model's shapes, as BF16 and as 4-bit MLX: full-size checkpoints whose data are holes.
-# inspect and pack --dry-run must give the byte counts of docs/format.md, in seconds, and a disk with
-# too little room must be refused before anything is written.
+# The released model's shapes, as BF16 and as 4-bit MLX: full-size checkpoints whose data are
+# holes. inspect and pack --dry-run must give the byte counts of docs/format.md, in seconds, and a
+# disk with too little room must be refused before anything is written.
 set -eu
 : "${CHERENKOV_BUILD:=build/release}" "${CHERENKOV_BIN:=$CHERENKOV_BUILD/cherenkov}"
 dir=$(mktemp -d "${TMPDIR:-/tmp}/cherenkov-test-XXXXXX")
