@@ -21,6 +21,7 @@ case $B$WRAP in
 esac
 : "${LIMIT:=150}"
 export LIMIT
+export LSAN_OPTIONS="suppressions=$PWD/tools/leaks.txt:print_suppressions=0"
 
 valgrind_words="valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
 
