@@ -132,7 +132,7 @@ struct terminal {
 
 static void terminal_open(struct terminal *t, const char *home, const char *const *argv)
 {
-    *t = (struct terminal){.fd = posix_openpt(O_RDWR | O_NOCTTY)};
+    *t = (struct terminal){.fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
     assert_true(t->fd >= 0 && grantpt(t->fd) == 0 && unlockpt(t->fd) == 0);
     fflush(NULL);
     t->pid = fork();

@@ -6,19 +6,20 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 
-/* clang-format off: one a line, in the order of `cherenkov help` */
+/* In the order in which a new user meets them; one a line. */
+/* clang-format off */
 static const struct command *const commands[] = {
+    &cmd_pack,
+    &cmd_inspect,
+    &cmd_verify,
+    &cmd_run,
     &cmd_chat,
+    &cmd_prompt,
+    &cmd_tokenize,
+    &cmd_logits,
+    &cmd_perplexity,
     &cmd_check,
     &cmd_env,
-    &cmd_inspect,
-    &cmd_logits,
-    &cmd_pack,
-    &cmd_perplexity,
-    &cmd_prompt,
-    &cmd_run,
-    &cmd_tokenize,
-    &cmd_verify,
     &cmd_version,
 };
 /* clang-format on */
