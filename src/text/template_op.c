@@ -205,8 +205,10 @@ static int text_repeat(struct render *r, const struct value *v, size_t times, st
     char *to = rc ? NULL : render_alloc(r, len + 1, 1);
     if (!to)
         return -r->e->code;
-    for (size_t i = 0; i < len; i += v->s.len)
-        memcpy(to + i, v->s.p, v->s.len);
+    if (len)
+        memcpy(to, v->s.p, v->s.len);
+    for (size_t done = v->s.len; done < len; done *= 2) /* what is there, behind itself */
+        memcpy(to + done, to, done < len - done ? done : len - done);
     *out = V_STR(((struct text){to, len}));
     out->flag = v->flag;
     return 0;

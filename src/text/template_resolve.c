@@ -176,12 +176,23 @@ static int names_copy(struct resolver *r, const struct names *from, struct names
     return 0;
 }
 
-/* Takes over what a branch of an `if` defined: a later branch has the last word about a name. */
-static int names_take(struct resolver *r, struct names *s, const struct names *branch)
+/* A symbol of a branch by the index and name it has in the joined scope; branches begin as copies of
+ * the first n symbols. NULL when the branch does not know it. */
+static const struct symbol *in_branch(const struct names *branch, size_t n, size_t i,
+                                      struct text name)
+{
+    if (i < n)
+        return &branch->at[i];
+    const struct names news = {.at = branch->at + n, .n = branch->n - n};
+    return find_here(&news, name);
+}
+
+/* Takes over what a branch of an `if` found out: a later branch has the last word about a name. */
+static int names_take(struct resolver *r, struct names *s, size_t n, const struct names *branch)
 {
     for (size_t i = 0; i < branch->n; i++) {
         const struct symbol *from = &branch->at[i];
-        struct symbol *y = find_here(s, from->name);
+        struct symbol *y = (struct symbol *)in_branch(s, n, i, from->name);
         int rc = y ? 0 : define(r, s, from->name, from->load, &y);
         if (rc)
             return rc;
@@ -196,16 +207,17 @@ static int names_take(struct resolver *r, struct names *s, const struct names *b
 static int names_merge(struct resolver *r, struct names *s, const struct names branch[3])
 {
     struct names before;
+    size_t n = s->n;
     int rc = names_copy(r, s, &before);
     for (int i = 0; i < 3 && !rc; i++)
-        rc = names_take(r, s, &branch[i]);
+        rc = names_take(r, s, n, &branch[i]);
     for (size_t i = 0; i < s->n && !rc; i++) {
-        struct symbol *y = &s->at[i], *old = find_here(&before, y->name);
-        if (!y->stored || (old && old->stored))
+        struct symbol *y = &s->at[i];
+        if (!y->stored || (i < n && before.at[i].stored))
             continue;
         int stores = 0;
         for (int k = 0; k < 3; k++) {
-            const struct symbol *z = find_here(&branch[k], y->name);
+            const struct symbol *z = in_branch(&branch[k], n, i, y->name);
             stores += z && z->stored;
         }
         if (stores < 3)

@@ -73,7 +73,10 @@ size_t text_find(struct text t, struct text part)
 {
     if (part.len == 0)
         return 0;
-    const char *at = t.len < part.len ? NULL : memmem(t.p, t.len, part.p, part.len);
+    if (t.len < part.len)
+        return SIZE_MAX;
+    const char *at =
+        part.len == 1 ? memchr(t.p, part.p[0], t.len) : memmem(t.p, t.len, part.p, part.len);
     return at ? (size_t)(at - t.p) : SIZE_MAX;
 }
 
