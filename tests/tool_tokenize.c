@@ -3,10 +3,11 @@
  *   tool_tokenize TOKENIZER.JSON <REQUEST.json >ANSWER.json
  *
  * Request {"texts": [text...], "ids": [[id...]...]}; answer {"ids": [[id...]...], "texts": [...],
- * "shown": [...]}: of each text its ids; of each list of ids its text, and that without special
- * tokens. */
+ * "shown": [...], "load": s, "encode": s}: of each text its ids; of each list of ids its text, and
+ * that without special tokens; processor time for loading and for encoding all. */
 #include <jansson.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "text/tokenizer.h"
 
@@ -51,6 +52,13 @@ static int decode_all(const struct tokenizer *t, json_t *lists, bool skip, json_
     return rc;
 }
 
+/* Notes the processor time since *start, and starts again. */
+static void note_time(json_t *answer, const char *what, clock_t *start)
+{
+    json_object_set_new(answer, what, json_real((double)(clock() - *start) / CLOCKS_PER_SEC));
+    *start = clock();
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {0};
@@ -63,8 +71,11 @@ int main(int argc, char **argv)
         return 2;
     }
     json_t *ids = json_object_get(request, "ids"), *texts = json_array(), *shown = json_array();
+    clock_t start = clock();
     int rc = tokenizer_open(argv[1], &t, &e);
+    note_time(answer, "load", &start);
     rc = rc ? rc : encode_all(t, json_object_get(request, "texts"), answer, &e);
+    note_time(answer, "encode", &start);
     rc = rc ? rc : decode_all(t, ids, false, texts, &e);
     rc = rc ? rc : decode_all(t, ids, true, shown, &e);
     json_object_set_new(answer, "texts", texts);

@@ -51,10 +51,13 @@ static uint64_t key_of(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* Twice as many places. */
-static int widen(struct bpe *b, struct err *e)
+int bpe_reserve(struct bpe *b, size_t merges, struct err *e)
 {
-    size_t n = b->pairs ? b->mask + 1 : 0, places = n ? 2 * n : PLACES_MIN;
+    size_t n = b->pairs ? b->mask + 1 : 0, places = n ? n : PLACES_MIN;
+    if (2 * merges <= n)
+        return 0;
+    while (places < 2 * merges)
+        places *= 2;
     struct bpe_pair *old = b->pairs, *p = mem_array(places, sizeof *p);
     if (!p)
         return ERR(e, E_NOMEM, "out of memory for a table of %u merges", b->n);
@@ -71,11 +74,9 @@ static int widen(struct bpe *b, struct err *e)
 
 int bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t merged, struct err *e)
 {
-    if (!b->pairs || 2 * ((size_t)b->n + 1) > b->mask + 1) {
-        int rc = widen(b, e);
-        if (rc)
-            return rc;
-    }
+    int rc = bpe_reserve(b, (size_t)b->n + 1, e);
+    if (rc)
+        return rc;
     struct bpe_pair *p = find(b, key_of(left, right));
     if (p->key != NO_KEY)
         return ERR(e, E_FORMAT, "this merge is number %u of the list already", p->rank);

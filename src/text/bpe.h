@@ -25,6 +25,7 @@ struct bpe_work {
 
 void bpe_init(struct bpe *b);
 void bpe_free(struct bpe *b);
+int bpe_reserve(struct bpe *b, size_t n, struct err *e); /* room for n merges in all; saves time */
 /* The next merge: left and right become merged. E_FORMAT, with no place in the message, if this
  * pair is there already. */
 int bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t merged, struct err *e);

@@ -1,5 +1,24 @@
-/* Byte-level BPE from a Hugging Face tokenizer.json: added tokens first, NFC, the pre-tokenizer's
- * expression, merges by rank. Immutable after opening: any number of threads may use one. */
+/* Byte-level BPE from a Hugging Face tokenizer.json. Immutable after opening: any number of threads
+ * may use one.
+ *
+ * Text goes through these steps, as in the library that models are trained with:
+ *   1. added tokens are cut out (text/added.h);
+ *   2. what is between them is brought into normal form C if the file says so (text/nfc.h);
+ *   3. and cut into pieces by the file's expressions (text/pretoken.h, text/expression.h);
+ *   4. within a piece, pairs are merged by rank (text/bpe.h).
+ * No token is ever put in front or behind: templates contain what a model wants there.
+ *
+ * Read: vocabularies in any order, with gaps, ids up to VOCAB_ID_MAX; merges as "a b" or ["a",
+ * "b"]; ignore_merges; normalizer NFC, a Sequence of it, or none; decoder ByteLevel or a Sequence
+ * of one. Keys that change nothing here are passed over: truncation, padding, post_processor,
+ * unk_token, byte_fallback (every byte has a token), and any unknown one. Refused (E_UNSUPPORTED):
+ * other models, normalizers, pre-tokenizers and decoders, dropout, prefixes and suffixes of
+ * subwords, single_word. Refused (E_FORMAT): a vocabulary without one of the 256 bytes, ids or
+ * names twice, merges of unknown tokens or given twice, no merges at all.
+ *
+ * Differs from that library in two corners: characters younger than the Unicode of its normaliser
+ * are normalised here; and an added token with letters outside ASCII is decoded as it is written,
+ * where the library takes its letters for byte symbols. */
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 

@@ -161,12 +161,15 @@ static int scan_integer(struct scan *c, int64_t *v)
     return 0;
 }
 
-/* Passes over one value, minding only strings and brackets: jansson reads it again. */
-static int scan_value(struct scan *c)
+/* Passes over one value, minding only strings and brackets: jansson reads it again. *commas: how
+ * many there are directly in it. */
+static int scan_value(struct scan *c, size_t *commas)
 {
     int depth = 0;
+    *commas = 0;
     do {
         char found = scan_peek(c);
+        *commas += depth == 1 && found == ',';
         if (found == '"') {
             c->at++;
             for (c->at += plain_bytes(c); c->at < c->n && c->s[c->at] != '"';
@@ -195,11 +198,11 @@ struct cutting {
  * numbers hold. */
 static int cut_value(struct scan *c, struct cutting *cut, struct json_part *part)
 {
-    size_t from = c->at;
-    int rc = scan_value(c);
+    size_t from = c->at, commas;
+    int rc = scan_value(c, &commas);
     if (rc)
         return rc;
-    *part = (struct json_part){c->s + from, c->at - from, from};
+    *part = (struct json_part){c->s + from, c->at - from, from, commas + 1};
     buf_add(&cut->rest, c->s + cut->copied, from + 1 - cut->copied);
     for (size_t i = from; i < c->at; i++)
         if (c->s[i] == '\n')
@@ -242,20 +245,22 @@ static int scan_members(struct scan *c, struct cutting *cut, struct tokenizer_js
 static int model_member(struct scan *c, const char *key, size_t n, struct cutting *cut,
                         struct tokenizer_json *out)
 {
+    size_t commas;
     char first = scan_peek(c);
     if (first == '{' && is_word(key, n, "vocab"))
         return cut_value(c, cut, &out->vocab);
     if (first == '[' && is_word(key, n, "merges"))
         return cut_value(c, cut, &out->merges);
-    return scan_value(c);
+    return scan_value(c, &commas);
 }
 
 static int top_member(struct scan *c, const char *key, size_t n, struct cutting *cut,
                       struct tokenizer_json *out)
 {
+    size_t commas;
     if (scan_peek(c) == '{' && is_word(key, n, "model"))
         return scan_members(c, cut, out, model_member);
-    return scan_value(c);
+    return scan_value(c, &commas);
 }
 
 int tokenizer_json_read(const char *text, size_t len, const char *where, struct tokenizer_json *out,

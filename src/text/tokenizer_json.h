@@ -15,6 +15,7 @@
 struct json_part {
     const char *s;
     size_t n, at;
+    size_t entries; /* that it has at most, by its commas */
 };
 
 struct tokenizer_json {

@@ -18,7 +18,8 @@ struct loader {
     struct tokenizer *t;
     const char *where;
     struct tokenizer_json json;
-    struct buf room; /* for the name a merge makes */
+    struct buf room;     /* for the name a merge makes */
+    int32_t next_merged; /* what the next merge makes, probably: vocabularies list them in order */
 };
 
 static int load(struct loader *l, struct err *e);
@@ -95,9 +96,10 @@ static int add_token(void *ctx, const char *name, size_t n, int64_t id, struct e
     return vocab_add(&l->t->vocab, name, n, id, VOCAB_MODEL, e);
 }
 
-static int find_part(struct loader *l, const char *s, size_t n, int32_t *id, struct err *e)
+static int find_part(struct loader *l, const char *s, size_t n, int32_t guess, int32_t *id,
+                     struct err *e)
 {
-    *id = vocab_find(&l->t->vocab, s, n);
+    *id = vocab_find_near(&l->t->vocab, s, n, guess);
     if (*id >= 0)
         return 0;
     return ERR(e, E_FORMAT, "merge number %u: \"%.*s\" is not in the vocabulary", l->t->bpe.n,
@@ -109,14 +111,18 @@ static int add_merge(void *ctx, const char *left, size_t left_n, const char *rig
 {
     struct loader *l = ctx;
     int32_t a, b, ab;
+    size_t n = left_n + right_n;
     buf_clear(&l->room);
     buf_add(&l->room, left, left_n);
     buf_add(&l->room, right, right_n);
     int rc = buf_check(&l->room, e);
-    rc = rc ? rc : find_part(l, left, left_n, &a, e);
-    rc = rc ? rc : find_part(l, right, right_n, &b, e);
-    rc = rc ? rc : find_part(l, buf_str(&l->room), l->room.len, &ab, e);
-    return rc ? rc : bpe_add(&l->t->bpe, a, b, ab, e);
+    rc = rc ? rc : find_part(l, left, left_n, -1, &a, e);
+    rc = rc ? rc : find_part(l, right, right_n, -1, &b, e);
+    rc = rc ? rc : find_part(l, buf_str(&l->room), n, l->next_merged, &ab, e);
+    if (rc)
+        return rc;
+    l->next_merged = ab + 1;
+    return bpe_add(&l->t->bpe, a, b, ab, e);
 }
 
 /* Every byte needs its token: then no text is without ids. */
@@ -167,6 +173,17 @@ static int check_model(struct loader *l, const json_t *model, const char *where,
     return rc;
 }
 
+/* Makes room at once: growing by and by would move everything several times. */
+static int reserve(struct loader *l, struct err *e)
+{
+    const struct json_part *vocab = &l->json.vocab, *merges = &l->json.merges;
+    const size_t most = VOCAB_ID_MAX + 1; /* a broken file may claim more */
+    size_t n_tokens = vocab->entries < most ? vocab->entries : most;
+    size_t n_merges = merges->entries < most ? merges->entries : most;
+    int rc = vocab_reserve(&l->t->vocab, n_tokens, vocab->n, e);
+    return rc ? rc : bpe_reserve(&l->t->bpe, n_merges, e);
+}
+
 static int load_model(struct loader *l, struct err *e)
 {
     char where[PLACE_ROOM], room[PLACE_ROOM];
@@ -174,6 +191,7 @@ static int load_model(struct loader *l, struct err *e)
     int rc = json_field_obj(l->json.rest, l->where, "model", true, &model, e);
     place(l, "model", where);
     rc = rc ? rc : check_model(l, model, where, e);
+    rc = rc ? rc : reserve(l, e);
     rc = rc ? rc : tokenizer_json_vocab(&l->json, place(l, "model.vocab", room), add_token, l, e);
     rc = rc ? rc : find_bytes(l, e);
     rc = rc ? rc : tokenizer_json_merges(&l->json, place(l, "model.merges", room), add_merge, l, e);

@@ -51,12 +51,21 @@ int32_t vocab_find(const struct vocab *v, const char *name, size_t n)
     return v->places && n ? *place_of(v, name, n) : -1;
 }
 
-/* Room for one more name, at most half of the places used. */
-static int reserve_place(struct vocab *v, struct err *e)
+int32_t vocab_find_near(const struct vocab *v, const char *name, size_t n, int32_t guess)
 {
-    size_t n = v->places ? v->mask + 1 : 0, want = n ? 2 * n : PLACES_MIN;
-    if (2 * (v->n_names + 1) <= n)
+    size_t len;
+    const char *s = vocab_name(v, guess, &len);
+    return s && len == n && memcmp(s, name, n) == 0 ? guess : vocab_find(v, name, n);
+}
+
+/* Room for more names, at most half of the places used. */
+static int reserve_places(struct vocab *v, size_t more, struct err *e)
+{
+    size_t n = v->places ? v->mask + 1 : 0, want = n ? n : PLACES_MIN;
+    if (2 * (v->n_names + more) <= n)
         return 0;
+    while (want < 2 * (v->n_names + more))
+        want *= 2;
     int32_t *old = v->places, *places = mem_array(want, sizeof *places);
     if (!places)
         return ERR(e, E_NOMEM, "out of memory for a vocabulary of %zu tokens", v->n_names);
@@ -72,34 +81,43 @@ static int reserve_place(struct vocab *v, struct err *e)
     return 0;
 }
 
-static int reserve_id(struct vocab *v, int64_t id, struct err *e)
+/* Room for ids below end. */
+static int reserve_ids(struct vocab *v, size_t end, struct err *e)
 {
-    if ((size_t)id < v->cap)
+    if (end <= v->cap)
         return 0;
-    size_t cap = (size_t)id + (size_t)id / 2 + 1024;
+    size_t cap = v->cap + v->cap / 2 > end ? v->cap + v->cap / 2 : end;
     struct vocab_token *t = mem_realloc(v->tokens, cap * sizeof *t);
     if (!t)
-        return ERR(e, E_NOMEM, "out of memory for a vocabulary with id %" PRId64, id);
+        return ERR(e, E_NOMEM, "out of memory for a vocabulary of %zu ids", end);
     memset(t + v->cap, 0, (cap - v->cap) * sizeof *t);
     v->tokens = t;
     v->cap = cap;
     return 0;
 }
 
+int vocab_reserve(struct vocab *v, size_t n, size_t text_bytes, struct err *e)
+{
+    int rc = reserve_places(v, n, e);
+    rc = rc ? rc : reserve_ids(v, n, e);
+    buf_reserve(&v->text, text_bytes);
+    return rc ? rc : buf_check(&v->text, e);
+}
+
 /* Decodes a name through the alphabet, appending its bytes; false, appending nothing, if a
  * character is outside it. */
 static bool put_bytes(struct vocab *v, const char *name, size_t n)
 {
-    size_t start = v->text.len;
-    for (size_t i = 0; i < n;) {
+    char *to = buf_reserve(&v->text, n);
+    size_t k = 0;
+    for (size_t i = 0; to && i < n; k++) {
         uint32_t cp = 0;
         i += (size_t)utf8_decode(name + i, n - i, &cp);
-        if (cp >= VOCAB_ALPHABET_END || v->byte_of[cp] < 0) {
-            v->text.len = start;
+        if (cp >= VOCAB_ALPHABET_END || v->byte_of[cp] < 0)
             return false;
-        }
-        buf_putc(&v->text, (char)v->byte_of[cp]);
+        to[k] = (char)v->byte_of[cp];
     }
+    v->text.len += k;
     return true;
 }
 
@@ -131,8 +149,8 @@ int vocab_add(struct vocab *v, const char *name, size_t n, int64_t id, enum voca
     }
     if (!n || n > UINT32_MAX || !in_range || known >= 0 || (id < v->n && v->tokens[id].used))
         return conflict(v, name, n, id, e);
-    int rc = reserve_place(v, e);
-    rc = rc ? rc : reserve_id(v, id, e);
+    int rc = reserve_places(v, 1, e);
+    rc = rc ? rc : reserve_ids(v, (size_t)id + 1, e);
     if (rc)
         return rc;
     struct vocab_token t = {.name = v->text.len, .name_len = (uint32_t)n, .used = true};

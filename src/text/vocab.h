@@ -43,12 +43,17 @@ enum vocab_kind {
     VOCAB_SPECIAL, /* an added token that readers may want left out of decoded text */
 };
 
+/* Room for n tokens more, whose names have text_bytes together: an estimate that saves time. */
+int vocab_reserve(struct vocab *v, size_t n, size_t text_bytes, struct err *e);
+
 /* E_FORMAT, with no place in the message, for an id out of range or taken, and for a name that is
  * there with another id. An added token that the model's vocabulary has too keeps its bytes. */
 int vocab_add(struct vocab *v, const char *name, size_t n, int64_t id, enum vocab_kind kind,
               struct err *e);
 
 int32_t vocab_find(const struct vocab *v, const char *name, size_t n); /* -1: not there */
+/* The same, looking at `guess` first. */
+int32_t vocab_find_near(const struct vocab *v, const char *name, size_t n, int32_t guess);
 /* Borrowed until vocab_free; NULL and 0 for an id that has no token. */
 const char *vocab_name(const struct vocab *v, int32_t id, size_t *n);
 const char *vocab_bytes(const struct vocab *v, int32_t id, size_t *n);

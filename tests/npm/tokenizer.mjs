@@ -123,6 +123,29 @@ async function compare(name, file, texts, idLists, every) {
     return wrong;
 }
 
+// A million bytes of one thing: ids equal, within a second of processor time; loading within half.
+async function long(name, file) {
+    const theirs = native.Tokenizer.fromString(readFileSync(file, 'utf8'));
+    const seconds = { load: Infinity, encode: 0 };
+    let wrong = 0;
+    for (const unit of ['a', ' ', '\n', '😀', '7', 'e\u0323\u0301', '漢', ' \n', "'"]) {
+        const text = unit.repeat(1e6 / Buffer.byteLength(unit));
+        const answer = JSON.parse(execFileSync(tool, [file], {
+            input: JSON.stringify({ texts: [text], ids: [] }), maxBuffer: 1 << 30,
+        }));
+        seconds.load = Math.min(seconds.load, answer.load);
+        seconds.encode = Math.max(seconds.encode, answer.encode);
+        const want = (await theirs.encode(text, null, { addSpecialTokens: false })).getIds();
+        if (same(answer.ids[0], want)) continue;
+        wrong++;
+        console.log(`${name}: 1 MB of ${JSON.stringify(unit)}: ids differ`);
+    }
+    if (seconds.load > 0.5 || seconds.encode > 1) wrong++;
+    console.log(`worst: ${name}: ${seconds.encode} s for 1 MB of one thing, limit 1; ` +
+        `loaded in ${seconds.load} s, limit 0.5; ${wrong} wrong`);
+    return wrong;
+}
+
 // A list of ids of any kind: whole tokens, single bytes, special ones.
 const someIds = (n, special) => times(1 + random(30), () =>
     [random(n), random(256), special + random(26), random(n)][random(4)]);
@@ -163,5 +186,7 @@ for (const [name, file, n, special] of [['151k', large, 151643, 151643],
     wrong += await compare(name, file, texts, times(5000, () => someIds(n, special)), 4);
     wrong += await compare(`${name}, every character`, file, characters, [], 16);
 }
+wrong += await long('151k', large);
+wrong += await long('151k with qwen35', swapped);
 console.log(`seed: 20240607`);
 process.exit(wrong ? 1 : 0);
