@@ -194,7 +194,7 @@ static int parse_body(struct parser *p, const struct ends *ends, struct nodes *o
         } else if (parser_token(p)->type == T_PRINT_OPEN) {
             rc = push_print(p, out);
         } else {
-            struct node *n;
+            struct node *n = NULL;
             parser_skip(p, T_TAG_OPEN);
             if (at_end_word(p, ends))
                 break;
