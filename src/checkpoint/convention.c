@@ -90,8 +90,8 @@ int convention_is_folded_norm(const char *canonical)
     return 0;
 }
 
-/* The BF16 original holds gate and up of all experts in one tensor per layer, the FP8 one holds each
- * expert by itself; converters to MLX do neither. */
+/* The BF16 original holds gate and up of all experts in one tensor per layer, the FP8 one holds
+ * each expert by itself; converters to MLX do neither. */
 static bool is_original(const struct checkpoint *c)
 {
     for (size_t i = 0; i < c->n_tensors; i++) {

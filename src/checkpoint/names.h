@@ -11,8 +11,8 @@
 enum name_kind {
     NAME_DENSE,   /* goes into dense.bin under its canonical name */
     NAME_EXPERTS, /* stacked routed experts of one layer */
-    NAME_EXPERT, /* one routed expert by itself: FP8 checkpoints; known, so that it can be refused */
-    NAME_NGRAM,  /* one part of an n-gram table */
+    NAME_EXPERT,  /* one routed expert by itself (FP8 checkpoints): packing refuses it */
+    NAME_NGRAM,   /* one part of an n-gram table */
     NAME_VISION,  /* skipped and counted */
     NAME_UNKNOWN, /* nothing we know: listed, and refused unless forced */
 };
