@@ -2,7 +2,7 @@
  * names, filled with numbers that look like weights. For tests and benchmarks that need a form
  * or a size that no golden has.
  *
- *   tool_source CONFIG DIR FORM [FILES]
+ *   tool_source CONFIG DIR FORM FILES [KEY=NUMBER...]
  *
  * FORM is words joined by "+":
  *   bf16      originals: fused experts, raw norms (the default)
@@ -10,13 +10,15 @@
  *   text      names of a text-only export ("model." instead of "model.language_model.")
  *   nomtp     no draft head
  *   noconst   no stored n-gram constants
- * FILES shards (1) share the tensors. The same arguments give the same bytes. */
+ * FILES shards share the tensors. KEY=NUMBER changes a field of the config's text_config first, e.g.
+ * num_hidden_layers=2. The same arguments give the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "store/expected.h"
@@ -298,13 +300,37 @@ static struct form parse_form(const char *words)
     return f;
 }
 
-static int copy_config(const char *from, const char *dir, struct err *e)
+/* Sets text_config.KEY for a word KEY=NUMBER. A list of layers that is too long goes. */
+static void change(json_t *root, const char *word)
 {
+    char key[64];
+    json_t *text = json_object_get(root, "text_config");
+    const char *is = strchr(word, '=');
+    if (!is || !json_is_object(text))
+        die("want KEY=NUMBER, and a config with a text_config");
+    snprintf(key, sizeof key, "%.*s", (int)(is - word), word);
+    json_object_set_new(text, key, json_integer(strtoll(is + 1, NULL, 10)));
+    if (strcmp(key, "num_hidden_layers") == 0)
+        json_object_del(text, "layer_types");
+}
+
+static int make_config(char **argv, struct config *c, struct err *e)
+{
+    json_t *root = NULL;
     struct buf b = BUF_INIT;
-    char *to = file_join(dir, "config.json");
-    int rc = to ? file_read_all(from, 1 << 24, &b, e) : ERR(e, E_NOMEM, "no memory");
+    char *to = file_join(argv[2], "config.json");
+    int rc = json_read_file(argv[1], 1 << 24, &root, e);
+    for (char **word = argv + 5; !rc && *word; word++)
+        change(root, *word);
     if (!rc)
+        rc = file_make_dir(argv[2], e);
+    if (!rc)
+        rc = json_print(root, JSON_INDENT(2), &b, e);
+    if (!rc && to)
         rc = file_replace(to, b.data, b.len, e);
+    if (!rc)
+        rc = config_parse(root, argv[1], c, e);
+    json_decref(root);
     mem_free(to);
     buf_free(&b);
     return rc;
@@ -312,14 +338,13 @@ static int copy_config(const char *from, const char *dir, struct err *e)
 
 int main(int argc, char **argv)
 {
-    struct maker k = {.n_files = argc > 4 ? atoi(argv[4]) : 1};
+    struct maker k = {.n_files = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 0};
     struct expected_list l;
     struct err e = {0};
-    if (argc < 4 || k.n_files < 1)
-        die("usage: tool_source CONFIG DIR FORM [FILES]");
+    if (k.n_files < 1)
+        die("usage: tool_source CONFIG DIR FORM FILES [KEY=NUMBER...]");
     k.form = parse_form(argv[3]);
-    if (config_read(argv[1], &k.config, &e) || expected_init(&k.config, &l, &e) ||
-        file_make_dir(argv[2], &e) || copy_config(argv[1], argv[2], &e))
+    if (make_config(argv, &k.config, &e) || expected_init(&k.config, &l, &e))
         die(e.msg);
     list_tensors(&k, &l);
     for (int i = 0; i < k.n_files; i++)

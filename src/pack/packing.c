@@ -179,9 +179,12 @@ static uint64_t fingerprint(const struct plan *plan)
     if (!h)
         return 0; /* a journal of fingerprint 0 only costs the resumption: pieces are read back */
     XXH3_64bits_reset(h);
+    XXH3_64bits_update(h, m->source_dir, strlen(m->source_dir) + 1);
     for (int i = 0; i < plan->checkpoint->n_files; i++) {
         const struct file *f = &plan->checkpoint->files[i];
-        XXH3_64bits_update(h, f->path, strlen(f->path) + 1);
+        const char *name = strrchr(f->path, '/'); /* the folder may be named in other ways */
+        name = name ? name : f->path;
+        XXH3_64bits_update(h, name, strlen(name) + 1);
         XXH3_64bits_update(h, &f->size, sizeof f->size);
         XXH3_64bits_update(h, &f->mtime_ns, sizeof f->mtime_ns);
     }
