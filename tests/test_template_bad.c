@@ -1,4 +1,5 @@
-/* Templates and conversations that are wrong, hostile or too large: each is refused with a message that
+/* Templates and conversations that are wrong, hostile or too large: each is refused with a message
+ * that
  * names the template, the line and the cause, and nothing is printed, leaked or overrun. */
 #include "tests/aid_test.h"
 
@@ -294,7 +295,8 @@ static void test_deep_nesting(void **state)
     buf_free(&b);
 }
 
-/* Long rows are fine where they need no stack: 20,000 additions, 20,000 comparisons, 20,000 elifs. */
+/* Long rows are fine where they need no stack: 20,000 additions, 20,000 comparisons, 20,000 elifs.
+ * */
 static void test_long_rows(void **state)
 {
     (void)state;

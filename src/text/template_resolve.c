@@ -176,7 +176,8 @@ static int names_copy(struct resolver *r, const struct names *from, struct names
     return 0;
 }
 
-/* A symbol of a branch by the index and name it has in the joined scope; branches begin as copies of
+/* A symbol of a branch by the index and name it has in the joined scope; branches begin as copies
+ * of
  * the first n symbols. NULL when the branch does not know it. */
 static const struct symbol *in_branch(const struct names *branch, size_t n, size_t i,
                                       struct text name)
