@@ -1,4 +1,5 @@
-/* Chat templates against Jinja2: thirteen templates with the constructs of well-known models, and some
+/* Chat templates against Jinja2: thirteen templates with the constructs of well-known models, and
+ * some
  * eight hundred expressions and statements, each with what Jinja2 made of it
  * (tests/data/templates/make_cases.py). Where Jinja2 fails we must fail, with nothing rendered. */
 #include "tests/aid_test.h"
