@@ -1,11 +1,9 @@
 #!/bin/sh
 # Packing beside a plain copy of the same files, in one run: two layers of the released model's
-# shapes
-# (2.6 GB of 4-bit MLX with 256 experts a layer, 3.9 GB of BF16 with 64), written to
+# shapes (2.6 GB of 4-bit MLX with 256 experts a layer, 3.9 GB of BF16 with 64), written to
 # ${BENCH_DIR:-$TMPDIR} and synced, twice each and in turn, since disks have moods. With COLD=1
-# (root)
-# the page cache is dropped before each measurement. The aim is at least 0.7 of the copy for the
-# bit-exact path.
+# (root) the page cache is dropped before each measurement. The aim is at least 0.7 of the copy for
+# the bit-exact path.
 set -eu
 : "${CHERENKOV_BUILD:=build/release}" "${CHERENKOV_BIN:=$CHERENKOV_BUILD/cherenkov}" "${COLD:=0}"
 dir=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/cherenkov-bench-XXXXXX")

@@ -1,6 +1,5 @@
 /* checksums.bin from any bytes, for a store of two tensors, six records and a table of 640 rows:
- * what
- * parses covers the table with its blocks, and says the same when it is made again. */
+ * what parses covers the table with its blocks, and says the same when it is made again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

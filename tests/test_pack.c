@@ -320,7 +320,11 @@ static void test_skipped(void **state)
     assert_int_equal(p->fate[FATE_UNKNOWN].tensors, 1);
     assert_int_equal(p->fate[FATE_UNUSED].tensors, 1);
     plan_close(p);
+    aid_write(aid_path(tmp, "extra/LICENSE.txt"), "do as you like", 14);
+    aid_write(aid_path(tmp, "extra/README.md"), "stays behind", 12);
     aid_pack_ok(aid_path(tmp, "extra"), aid_path(tmp, "extra-store"), &skip);
+    assert_true(aid_has(aid_path(tmp, "extra-store"), "LICENSE.txt"));
+    assert_false(aid_has(aid_path(tmp, "extra-store"), "README.md"));
     aid_pack_ok(BF16, aid_path(tmp, "extra-plain"), NULL);
     aid_same_store(aid_path(tmp, "extra-store"), aid_path(tmp, "extra-plain"));
 }

@@ -1,7 +1,6 @@
 /* Packing stays below its memory limit whatever the model's size and the number of threads: the
  * released model's shapes, as a checkpoint whose data are holes. Pieces of each kind are packed;
-  * all
- * of them would be 104 GB. */
+ * all of them would be 104 GB. */
 #include "tests/aid_test.h"
 
 #include <stdio.h>

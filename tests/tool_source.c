@@ -11,8 +11,7 @@
  *   nomtp     no draft head
  *   noconst   no stored n-gram constants
  * FILES shards share the tensors. KEY=NUMBER changes a field of the config's text_config first,
-  * e.g.
- * num_hidden_layers=2. The same arguments give the same bytes. */
+ * e.g. num_hidden_layers=2. The same arguments give the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
