@@ -3,6 +3,7 @@
  * counting sort; utf8proc's own is quadratic in the length of a run), composed. */
 #include "text/nfc.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -168,6 +169,7 @@ static int put_run(const char *s, size_t n, struct points *p, struct buf *out, s
     int rc = decompose(s, n, p, e);
     if (rc)
         return rc;
+    assert(p->at); /* a run is never empty */
     for (size_t i = 0; i < p->n;) {
         size_t k = 1;
         if (class_of(p->at[i]))
