@@ -153,9 +153,9 @@ static bool is_printable(const char *name, size_t n)
 /* A key or word, decoded, to free with mem_free. */
 static int take_word(struct scan *s, char **out, struct err *e)
 {
-    const char *from;
-    size_t n;
-    bool escaped;
+    const char *from = NULL;
+    size_t n = 0;
+    bool escaped = false;
     json_t *v = NULL;
     *out = NULL;
     int rc = take_string(s, &from, &n, &escaped, e);
@@ -340,7 +340,7 @@ static int take_metadata(struct scan *s, char **out, struct err *e)
     if (s->p == s->end)
         return unexpected(s, "'}'", e);
     s->p++;
-    if ((rc = json_parse(from, (size_t)(s->p - from), METADATA, &v, &why)))
+    if (json_parse(from, (size_t)(s->p - from), METADATA, &v, &why))
         return ERR(e, why.code, "%s: %s", s->path, why.msg);
     json_decref(v);
     if (!(*out = mem_strndup(from, (size_t)(s->p - from))))

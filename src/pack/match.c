@@ -27,7 +27,7 @@ static void match_ngram(struct plan *p, const struct expected *x);
 
 int match_all(struct plan *p, struct err *e)
 {
-    size_t n = p->expected.n, n_layers = (size_t)(p->config.n_layers + p->config.n_mtp);
+    size_t n = p->expected.n, n_layers = (size_t)p->config.n_layers + (size_t)p->config.n_mtp;
     size_t n_parts = 1;
     for (size_t i = 0; i < p->source.n; i++)
         n_parts += p->source.at[i].info.kind == NAME_NGRAM;
@@ -355,6 +355,7 @@ static void match_ngram(struct plan *p, const struct expected *x)
         struct plan_ngram *to = &p->ngram[p->n_ngram];
         if (match_matrix(p, &w, &f, &to->matrix))
             return;
+        assert(f.weight); /* match_matrix has found it */
         count_module(p, &to->matrix);
         to->first_row = first + rows;
         p->n_ngram++;

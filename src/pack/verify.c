@@ -160,7 +160,7 @@ static int read_sums(struct check *c, struct err *e)
     const struct manifest *m = &c->store->manifest;
     const json_t *sums = json_object_get(m->root, "checksums");
     const char *hex = json_string_value(json_object_get(sums, "xxh3"));
-    uint64_t want;
+    uint64_t want = 0;
     pieces_init(&c->pieces, m, 0);
     if (!sums)
         return 0;

@@ -53,8 +53,9 @@ int generation_open(struct model *m, struct sequence *seq, const struct tokens *
                     const struct generate_options *o, struct generation **out, struct err *e)
 {
     const int n_cached = m->engine->ops->sequence_length(seq);
-    if (generation_check(m, prompt, e))
-        return -e->code;
+    int rc = generation_check(m, prompt, e);
+    if (rc)
+        return rc;
     if ((size_t)n_cached >= prompt->n)
         return ERR(e, E_ARG, "the state holds %d tokens, the prompt %zu: nothing is left to feed",
                    n_cached, prompt->n);
@@ -65,9 +66,10 @@ int generation_open(struct model *m, struct sequence *seq, const struct tokens *
     *g = (struct generation){.m = m, .seq = seq, .o = *o, .prompt = prompt, .n_cached = n_cached};
     g->n_prompt = (int)prompt->n;
     g->n_max = o->max_tokens && o->max_tokens < room ? o->max_tokens : room;
-    if (prepare(g, e)) {
+    rc = prepare(g, e);
+    if (rc) {
         generation_close(g);
-        return -e->code;
+        return rc;
     }
     *out = g;
     return 0;
@@ -127,11 +129,12 @@ int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
              const struct generate_options *o, struct generate_result *out, struct err *e)
 {
     struct generation *g;
-    const char *text;
-    size_t len;
-    if (generation_open(m, seq, prompt, o, &g, e))
-        return -e->code;
-    int rc = generation_next(g, &text, &len, e);
+    const char *text = NULL;
+    size_t len = 0;
+    int rc = generation_open(m, seq, prompt, o, &g, e);
+    if (rc)
+        return rc;
+    rc = generation_next(g, &text, &len, e);
     while (!rc && text) {
         if (len && o->on_text && o->on_text(o->ctx, text, len)) {
             g->finish = FINISH_INTERRUPTED;

@@ -51,7 +51,7 @@ static int bind_method(struct render *r, const struct value *v, const struct bui
                            m->name, value_type(v));
     struct bound *b = render_alloc(r, 1, sizeof *b);
     if (!b)
-        return -r->e->code;
+        return render_failed(r);
     *b = (struct bound){m, *v};
     *out = (struct value){.kind = K_METHOD, .bound = b};
     return 0;
@@ -241,7 +241,7 @@ static int slice_string(struct render *r, const struct value *v, const struct sp
     } else {
         size_t *at = ascii ? NULL : render_alloc(r, (size_t)n + 1, sizeof *at);
         if (!ascii && !at)
-            return -r->e->code;
+            return render_failed(r);
         for (size_t i = 0, k = 0; at && i < t.len; i++)
             if (((unsigned char)t.p[i] & 0xC0) != 0x80)
                 at[k++] = i;
@@ -261,7 +261,7 @@ static int slice_range(struct render *r, const struct range *g, const struct spa
 {
     struct range *to = render_alloc(r, 1, sizeof *to);
     if (!to)
-        return -r->e->code;
+        return render_failed(r);
     to->start = g->start + s->start * g->step;
     to->step = s->count > 1 ? s->step * g->step : g->step;
     to->n = s->count;
@@ -292,7 +292,7 @@ int value_slice(struct render *r, const struct value *v, const struct value part
     if (v->kind == K_RANGE)
         return slice_range(r, v->range, &s, out);
     struct list *l = list_new(r, (size_t)s.count);
-    rc = l ? render_steps(r, l->n / 8) : -r->e->code;
+    rc = l ? render_steps(r, l->n / 8) : render_failed(r);
     for (int64_t k = 0, i = s.start; !rc && k < s.count; k++, i += s.step)
         l->at[k] = v->list->at[i];
     *out = v->kind == K_LIST ? V_LIST(l) : V_TUPLE(l);

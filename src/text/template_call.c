@@ -1,4 +1,5 @@
 /* Calls: arguments evaluated and bound, macros run, built-ins given their arguments in order. */
+#include <assert.h>
 #include <string.h>
 
 #include "text/template_run.h"
@@ -11,9 +12,10 @@ static int append_values(struct render *r, const struct value *v, struct args *o
         return rc;
     struct value *at = render_alloc(r, out->n + l->n, sizeof *at);
     if (!at)
-        return -r->e->code;
+        return render_failed(r);
     if (out->n)
         memcpy(at, out->at, out->n * sizeof *at);
+    assert(l->at);
     memcpy(at + out->n, l->at, l->n * sizeof *at);
     out->at = at;
     out->n += l->n;
@@ -43,7 +45,7 @@ int args_add_named(struct render *r, struct args *a, struct text name, struct va
                                name.p);
     struct pair *more = render_alloc(r, a->n_named + 1, sizeof *more);
     if (!more)
-        return -r->e->code;
+        return render_failed(r);
     if (a->n_named)
         memcpy(more, a->named, a->n_named * sizeof *more);
     more[a->n_named++] = (struct pair){.key = V_STR(name), .value = v};
@@ -58,7 +60,7 @@ int eval_args(struct render *r, const struct node *call, struct args *out)
     *out = (struct args){.n = call->kids.n};
     if (call->kids.n) {
         out->at = render_alloc(r, call->kids.n, sizeof *out->at);
-        rc = out->at ? 0 : -r->e->code;
+        rc = out->at ? 0 : render_failed(r);
     }
     for (size_t i = 0; i < call->kids.n && !rc; i++)
         rc = eval(r, call->kids.at[i], &out->at[i]);
@@ -88,7 +90,7 @@ static int bind_special(struct render *r, const struct node *n, const struct arg
     size_t n_params = n->more.n;
     struct dict *rest = n->routine->kwargs >= 0 ? dict_new(r, a->n_named) : NULL;
     if (n->routine->kwargs >= 0 && !rest)
-        return -r->e->code;
+        return render_failed(r);
     if (n->routine->caller >= 0)
         slot[n->routine->caller] = V_HINT("no caller: the macro was not used by a call block");
     for (size_t i = 0; i < a->n_named; i++) {
@@ -116,7 +118,7 @@ static int bind_special(struct render *r, const struct node *n, const struct arg
                                     (int)n->name.len, n->name.p, n_params, a->n);
     struct list *l = list_new(r, extra);
     if (!l)
-        return -r->e->code;
+        return render_failed(r);
     if (extra)
         memcpy(l->at, a->at + n_params, extra * sizeof *l->at);
     slot[n->routine->varargs] = V_TUPLE(l);
@@ -149,7 +151,7 @@ static int bind(struct render *r, const struct node *n, const struct args *a)
     struct value *slot = r->act->slot;
     bool *used = render_alloc(r, a->n_named, sizeof *used);
     if (!used)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < n->more.n; i++) {
         struct text name = n->more.at[i]->name;
         struct value *to = &slot[n->more.at[i]->ref.slot];
@@ -177,7 +179,7 @@ static int call_macro(struct render *r, const struct macro *m, const struct args
     r->calls++;
     int line = r->line;
     r->act = activation_new(r, m->node->routine, m->up);
-    int rc = r->act ? bind(r, m->node, a) : -r->e->code;
+    int rc = r->act ? bind(r, m->node, a) : render_failed(r);
     if (!rc)
         rc = exec_captured(r, &m->node->kids, out);
     r->act = outer;

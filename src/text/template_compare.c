@@ -263,7 +263,7 @@ int value_sort(struct render *r, struct value *keys, struct value *items, size_t
     size_t *order = render_alloc(r, n, sizeof *order), *spare = render_alloc(r, n, sizeof *spare);
     struct value *copy = render_alloc(r, n * 2, sizeof *copy);
     if (!order || !spare || !copy)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < n; i++)
         order[i] = i;
     for (size_t run = 1; run < n; run *= 2) {

@@ -16,7 +16,7 @@ static int eval_name(struct render *r, const struct node *n, struct value *out)
 static int eval_list(struct render *r, const struct node *n, struct value *out)
 {
     struct list *l = list_new(r, n->kids.n);
-    int rc = l ? 0 : -r->e->code;
+    int rc = l ? 0 : render_failed(r);
     for (size_t i = 0; i < n->kids.n && !rc; i++)
         rc = eval(r, n->kids.at[i], &l->at[i]);
     *out = n->kind == N_LIST ? V_LIST(l) : V_TUPLE(l);
@@ -26,7 +26,7 @@ static int eval_list(struct render *r, const struct node *n, struct value *out)
 static int eval_dict(struct render *r, const struct node *n, struct value *out)
 {
     struct dict *d = dict_new(r, n->kids.n / 2);
-    int rc = d ? 0 : -r->e->code;
+    int rc = d ? 0 : render_failed(r);
     for (size_t i = 0; i < n->kids.n && !rc; i += 2) {
         struct value key = V_NONE, v = V_NONE;
         rc = eval(r, n->kids.at[i], &key);

@@ -38,7 +38,7 @@ static int context_value(struct render *r, struct text name, struct value *out)
         return 0;
     struct bound *b = render_alloc(r, 1, sizeof *b);
     if (!b)
-        return -r->e->code;
+        return render_failed(r);
     b->builtin = f;
     *out = (struct value){.kind = K_FUNCTION, .bound = b};
     return 0;
@@ -239,7 +239,7 @@ static int run_recursive(struct render *r, struct loop *l)
                            r->lim.depth);
     }
     r->act = activation_new(r, l->node->routine, l->up);
-    int rc = r->act ? run_loop(r, l) : -r->e->code;
+    int rc = r->act ? run_loop(r, l) : render_failed(r);
     r->act = outer;
     r->calls--;
     return rc;
@@ -249,7 +249,7 @@ static int exec_for(struct render *r, const struct node *n)
 {
     struct value over;
     struct loop *l = render_alloc(r, 1, sizeof *l);
-    int rc = l ? eval(r, n->b, &over) : -r->e->code;
+    int rc = l ? eval(r, n->b, &over) : render_failed(r);
     if (!rc)
         rc = loop_init(r, l, n, &over);
     if (rc)
@@ -264,7 +264,7 @@ int loop_recurse(struct render *r, const struct loop *l, const struct value *ove
         return render_fail(r, E_FORMAT, "only a loop marked 'recursive' can be called");
     struct buf text = BUF_INIT, *outer = r->out;
     struct loop *inner = render_alloc(r, 1, sizeof *inner);
-    int rc = inner ? loop_init(r, inner, l->node, over) : -r->e->code;
+    int rc = inner ? loop_init(r, inner, l->node, over) : render_failed(r);
     if (!rc) {
         inner->up = l->up;
         inner->depth0 = l->depth0 + 1;
@@ -279,7 +279,7 @@ static int exec_macro(struct render *r, const struct node *n)
 {
     struct macro *m = render_alloc(r, 1, sizeof *m);
     if (!m)
-        return -r->e->code;
+        return render_failed(r);
     *m = (struct macro){n, r->act};
     return assign(r, n->a, &(struct value){.kind = K_MACRO, .macro = m});
 }
@@ -292,7 +292,7 @@ static int exec_call_block(struct render *r, const struct node *n)
     struct args a = {0};
     struct value callee, v;
     if (!m)
-        return -r->e->code;
+        return render_failed(r);
     *m = (struct macro){n, r->act};
     struct value caller = {.kind = K_MACRO, .macro = m};
     if (!n->a) {

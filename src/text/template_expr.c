@@ -359,7 +359,7 @@ static int parse_subscript(struct parser *p, struct node **n)
     parser_skip(p, T_LBRACKET);
     int rc = 0;
     while (!rc && parser_token(p)->type != T_RBRACKET) {
-        struct node *item;
+        struct node *item = NULL;
         if (items.n)
             rc = parser_expect(p, T_COMMA);
         if (!rc)

@@ -278,14 +278,14 @@ static int filter_format(struct render *r, const struct call *c, struct value *o
         return render_fail(r, E_FORMAT, "format: arguments with and without names mixed");
     if (c->raw->n_named) {
         struct dict *d = dict_new(r, c->raw->n_named);
-        rc = d ? 0 : -r->e->code;
+        rc = d ? 0 : render_failed(r);
         for (size_t i = 0; i < c->raw->n_named && !rc; i++)
             rc = dict_set(r, d, c->raw->named[i].key, c->raw->named[i].value);
         args = V_DICT(d);
     } else {
         struct list *l = list_new(r, 0);
         if (!l)
-            return -r->e->code;
+            return render_failed(r);
         *l = (struct list){.n = c->raw->n, .at = c->raw->at};
         args = V_TUPLE(l);
     }

@@ -123,7 +123,7 @@ static int keys_of(struct render *r, const struct value *item, const struct valu
     struct list *l = list_new(r, 0);
     size_t cap = 0;
     if (!l)
-        return -r->e->code;
+        return render_failed(r);
     struct text rest = paths->kind == K_STR ? paths->s : TEXT("");
     for (bool more = true; more;) {
         size_t comma = text_find(rest, TEXT(","));
@@ -148,7 +148,7 @@ static int filter_sort(struct render *r, const struct call *c, struct value *out
     int rc = value_to_list(r, &c->self, &l);
     struct value *keys = rc ? NULL : render_alloc(r, l->n, sizeof *keys);
     if (!keys)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < l->n && !rc; i++)
         rc = keys_of(r, &l->at[i], &c->arg[2], call_truth(c, 1, false), &keys[i]);
     if (!rc)
@@ -172,7 +172,7 @@ static int filter_dictsort(struct render *r, const struct call *c, struct value 
         rc = value_to_list(r, &items, &l);
     struct value *keys = rc ? NULL : render_alloc(r, l->n, sizeof *keys);
     if (!keys)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < l->n && !rc; i++) {
         keys[i] = l->at[i].list->at[text_is(by, "value")];
         if (!call_truth(c, 0, false))
@@ -187,7 +187,7 @@ static int filter_dictsort(struct render *r, const struct call *c, struct value 
 static int filter_items(struct render *r, const struct call *c, struct value *out)
 {
     struct list *l = list_new(r, 0);
-    int rc = l ? 0 : -r->e->code;
+    int rc = l ? 0 : render_failed(r);
     if (!rc && c->self.kind == K_DICT) {
         struct value items = {.kind = K_VIEW, .flag = VIEW_ITEMS, .dict = c->self.dict};
         rc = value_to_list(r, &items, &l);
@@ -204,7 +204,7 @@ static int filter_unique(struct render *r, const struct call *c, struct value *o
     size_t cap = 0;
     int rc = value_to_list(r, &c->self, &l);
     if (rc || !kept || !seen)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < l->n && !rc; i++) {
         struct value key;
         size_t before = seen->n;
@@ -293,7 +293,7 @@ static int push_part(struct render *r, struct list *to, size_t *cap, const struc
     size_t from = from_to_extra[0], n = from_to_extra[1] - from, extra = from_to_extra[2];
     struct list *part = list_new(r, n + extra);
     if (!part)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < n + extra; i++)
         part->at[i] = i < n ? l->at[from + i] : fill;
     int rc = render_steps(r, 1 + (n + extra) / 8);
@@ -314,7 +314,7 @@ static int filter_batch(struct render *r, const struct call *c, struct value *ou
     if (!rc)
         rc = call_int(r, c, 0, &size);
     if (rc || !parts)
-        return -r->e->code;
+        return render_failed(r);
     if (size < 1 || size > RANGE_MAX)
         return render_fail(r, E_FORMAT, "batch: linecount must be 1 to %d", RANGE_MAX);
     for (size_t i = 0; i < l->n && !rc; i += (size_t)size) {
@@ -334,7 +334,7 @@ static int filter_slice(struct render *r, const struct call *c, struct value *ou
     if (!rc)
         rc = call_int(r, c, 0, &n);
     if (rc || !parts)
-        return -r->e->code;
+        return render_failed(r);
     if (n < 1 || n > RANGE_MAX)
         return render_fail(r, E_FORMAT, "slice: slices must be 1 to %d", RANGE_MAX);
     size_t each = l->n / (size_t)n, longer = l->n % (size_t)n, at = 0;
@@ -352,7 +352,7 @@ static int push_group(struct render *r, const struct call *c, struct list *out, 
 {
     struct list *members = list_new(r, from_to[1] - from_to[0]), *pair = list_new(r, 2);
     if (!members || !pair)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < members->n; i++)
         members->at[i] = l->at[from_to[0] + i];
     pair->grouped = true;
@@ -368,7 +368,7 @@ static int filter_groupby(struct render *r, const struct call *c, struct value *
     int rc = value_to_list(r, &c->self, &l);
     struct value *keys = rc ? NULL : render_alloc(r, l->n, sizeof *keys);
     if (!keys || !groups)
-        return -r->e->code;
+        return render_failed(r);
     for (size_t i = 0; i < l->n && !rc; i++) {
         rc = follow(r, &l->at[i], &c->arg[0], &c->arg[1], &keys[i]);
         if (!rc && !call_truth(c, 2, false))
@@ -452,7 +452,7 @@ static int sift(struct render *r, const struct call *c, bool attr, bool keep, st
     size_t cap = 0;
     int rc = value_to_list(r, &c->self, &l);
     if (rc || !kept)
-        return -r->e->code;
+        return render_failed(r);
     if (attr && !c->raw->n)
         return render_fail(r, E_FORMAT, "%s wants the name of an attribute", c->builtin->name);
     if (c->raw->n > attr && l->n)

@@ -53,7 +53,7 @@ static int fn_range(struct render *r, const struct call *c, struct value *out)
         return render_fail(r, E_LIMIT, "range: more than %d numbers", RANGE_MAX);
     struct range *g = render_alloc(r, 1, sizeof *g);
     if (!g)
-        return -r->e->code;
+        return render_failed(r);
     *g = (struct range){a, b, step, (int64_t)n};
     *out = (struct value){.kind = K_RANGE, .range = g};
     return 0;
@@ -83,7 +83,7 @@ static int fn_dict(struct render *r, const struct call *c, struct value *out)
 {
     struct dict *d = dict_new(r, c->raw->n_named);
     if (!d)
-        return -r->e->code;
+        return render_failed(r);
     if (c->raw->n > 1)
         return render_fail(r, E_FORMAT, "%s takes at most one argument without a name",
                            c->builtin->name);
@@ -101,7 +101,7 @@ static int fn_cycler(struct render *r, const struct call *c, struct value *out)
     struct cycler *y = render_alloc(r, 1, sizeof *y);
     struct list *l = list_new(r, 0);
     if (!y || !l)
-        return -r->e->code;
+        return render_failed(r);
     if (c->raw->n == 0 || c->raw->n_named)
         return render_fail(r, E_FORMAT, "cycler wants values to choose from");
     *l = (struct list){.n = c->raw->n, .at = c->raw->at};
@@ -114,7 +114,7 @@ static int fn_joiner(struct render *r, const struct call *c, struct value *out)
 {
     struct joiner *j = render_alloc(r, 1, sizeof *j);
     if (!j)
-        return -r->e->code;
+        return render_failed(r);
     j->sep = call_has(c, 0) ? c->arg[0] : V_STR(TEXT(", "));
     *out = (struct value){.kind = K_JOINER, .joiner = j};
     return 0;

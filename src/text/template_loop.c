@@ -69,7 +69,7 @@ static int find_length(struct render *r, struct loop *l)
     struct list *rest = list_new(r, 0);
     size_t cap = 0;
     if (!rest)
-        return -r->e->code;
+        return render_failed(r);
     for (;;) {
         struct value one;
         int rc = pull(r, l, &one);

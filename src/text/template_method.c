@@ -99,7 +99,7 @@ static int loop_changed(struct render *r, const struct call *c, struct value *ou
     struct list *now = list_new(r, 0);
     bool same = false;
     if (!now)
-        return -r->e->code;
+        return render_failed(r);
     *now = (struct list){.n = c->raw->n, .at = c->raw->at};
     int rc = loop->changed ? op_equal(r, &V_TUPLE(loop->changed), &V_TUPLE(now), &same) : 0;
     loop->changed = now;

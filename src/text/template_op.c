@@ -171,7 +171,7 @@ static int text_add(struct render *r, const struct value *a, const struct value 
         rc = render_grown(r, x.s.len + y.s.len, x.s.len + y.s.len);
     char *to = rc ? NULL : render_alloc(r, x.s.len + y.s.len + 1, 1);
     if (!to)
-        return -r->e->code;
+        return render_failed(r);
     if (x.s.len)
         memcpy(to, x.s.p, x.s.len);
     if (y.s.len)
@@ -185,7 +185,7 @@ static int list_add(struct render *r, const struct value *a, const struct value 
                     struct value *out)
 {
     struct list *l = list_new(r, a->list->n + b->list->n);
-    int rc = l ? render_steps(r, l->n / 8) : -r->e->code;
+    int rc = l ? render_steps(r, l->n / 8) : render_failed(r);
     if (rc)
         return rc;
     if (a->list->n)
@@ -204,7 +204,7 @@ static int text_repeat(struct render *r, const struct value *v, size_t times, st
     int rc = render_bytes(r, len);
     char *to = rc ? NULL : render_alloc(r, len + 1, 1);
     if (!to)
-        return -r->e->code;
+        return render_failed(r);
     if (len)
         memcpy(to, v->s.p, v->s.len);
     for (size_t done = v->s.len; done < len; done *= 2) /* what is there, behind itself */
@@ -220,7 +220,7 @@ static int list_repeat(struct render *r, const struct value *v, size_t times, st
     if (n && times > r->lim.bytes / sizeof *v->list->at / n)
         return render_grown(r, SIZE_MAX, 0);
     struct list *l = list_new(r, n * times);
-    int rc = l ? render_steps(r, l->n / 8) : -r->e->code;
+    int rc = l ? render_steps(r, l->n / 8) : render_failed(r);
     for (size_t i = 0; !rc && n && i < times; i++)
         memcpy(l->at + i * n, v->list->at, n * sizeof *l->at);
     *out = v->kind == K_LIST ? V_LIST(l) : V_TUPLE(l);

@@ -126,6 +126,7 @@ static int define(struct resolver *r, struct names *s, struct text name, enum lo
         s->at = at;
         s->cap = cap;
     }
+    assert(s->at);
     *out = &s->at[s->n++];
     **out = (struct symbol){.name = name, .load = load, .slot = -1};
     return 0;
@@ -177,8 +178,7 @@ static int names_copy(struct resolver *r, const struct names *from, struct names
 }
 
 /* A symbol of a branch by the index and name it has in the joined scope; branches begin as copies
- * of
- * the first n symbols. NULL when the branch does not know it. */
+ * of the first n symbols. NULL when the branch does not know it. */
 static const struct symbol *in_branch(const struct names *branch, size_t n, size_t i,
                                       struct text name)
 {
@@ -197,6 +197,7 @@ static int names_take(struct resolver *r, struct names *s, size_t n, const struc
         int rc = y ? 0 : define(r, s, from->name, from->load, &y);
         if (rc)
             return rc;
+        assert(y);
         bool stored = y->stored || from->stored;
         *y = *from;
         y->stored = stored;

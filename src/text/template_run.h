@@ -57,6 +57,11 @@ struct render {
 /* Records "NAME, line N: ...", returns -code. */
 int render_fail(struct render *r, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* The code of a failure that is recorded already, negative. */
+static inline int render_failed(const struct render *r)
+{
+    return err_failed(-r->e->code);
+}
 /* Zeroed memory of the rendering; NULL after recording the failure. */
 void *render_alloc(struct render *r, size_t n, size_t bytes);
 int render_steps(struct render *r, size_t n); /* counts n steps; error past the limit */

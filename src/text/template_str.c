@@ -297,7 +297,7 @@ static int str_split(struct render *r, const struct call *c, struct value *out)
     struct text sep = {0};
     int64_t max = -1;
     bool right = c->builtin->name[0] == 'r', has = call_has(c, 0) && c->arg[0].kind != K_NONE;
-    int rc = l ? render_bytes(r, c->self.s.len) : -r->e->code;
+    int rc = l ? render_bytes(r, c->self.s.len) : render_failed(r);
     if (!rc && has)
         rc = call_text(r, c, 0, &sep);
     if (!rc)
@@ -321,7 +321,7 @@ static int str_splitlines(struct render *r, const struct call *c, struct value *
     struct list *l = list_new(r, 0);
     struct text rest = c->self.s, line;
     size_t cap = 0;
-    int rc = l ? render_bytes(r, rest.len) : -r->e->code;
+    int rc = l ? render_bytes(r, rest.len) : render_failed(r);
     while (!rc && rest.len) {
         size_t brk = text_take_line(&rest, &line);
         if (call_truth(c, 0, false))
@@ -336,9 +336,9 @@ static int str_splitlines(struct render *r, const struct call *c, struct value *
 static int str_partition(struct render *r, const struct call *c, struct value *out)
 {
     struct list *l = list_new(r, 3);
-    struct text sep, t = c->self.s;
+    struct text sep = {0}, t = c->self.s;
     bool right = c->builtin->name[0] == 'r';
-    int rc = l ? call_text(r, c, 0, &sep) : -r->e->code;
+    int rc = l ? call_text(r, c, 0, &sep) : render_failed(r);
     if (!rc && sep.len == 0)
         rc = render_fail(r, E_FORMAT, "%s: the separator is empty", c->builtin->name);
     if (rc)

@@ -94,7 +94,7 @@ int list_push(struct render *r, struct list *l, size_t *cap, struct value v)
         size_t more = l->n < 4 ? 8 : l->n * 2;
         struct value *at = render_alloc(r, more, sizeof *at);
         if (!at)
-            return -r->e->code;
+            return render_failed(r);
         if (l->n)
             memcpy(at, l->at, l->n * sizeof *at);
         l->at = at;
@@ -237,7 +237,7 @@ static int dict_grow(struct render *r, struct dict *d)
         size_t cap = d->cap < 4 ? 8 : d->cap * 2;
         struct pair *at = render_alloc(r, cap, sizeof *at);
         if (!at)
-            return -r->e->code;
+            return render_failed(r);
         if (d->n)
             memcpy(at, d->at, d->n * sizeof *at);
         d->at = at;
@@ -250,7 +250,7 @@ static int dict_grow(struct render *r, struct dict *d)
         n_index *= 2;
     d->index = render_alloc(r, n_index, sizeof *d->index);
     if (!d->index)
-        return -r->e->code;
+        return render_failed(r);
     d->n_index = n_index;
     for (size_t i = 0; i < d->n; i++)
         index_add(d, i);
@@ -282,7 +282,7 @@ int dict_set(struct render *r, struct dict *d, struct value key, struct value v)
 static int from_array(struct render *r, const json_t *j, struct value *out)
 {
     struct list *l = list_new(r, json_array_size(j));
-    int rc = l ? render_enter(r) : -r->e->code;
+    int rc = l ? render_enter(r) : render_failed(r);
     if (!l)
         return rc;
     for (size_t i = 0; i < l->n && !rc; i++)
@@ -295,7 +295,7 @@ static int from_array(struct render *r, const json_t *j, struct value *out)
 static int from_object(struct render *r, const json_t *j, struct value *out)
 {
     struct dict *d = dict_new(r, json_object_size(j));
-    int rc = d ? render_enter(r) : -r->e->code;
+    int rc = d ? render_enter(r) : render_failed(r);
     if (!d)
         return rc;
     const char *key;
@@ -400,7 +400,7 @@ int value_at(struct render *r, const struct value *v, size_t i, struct value *ou
     } else if (v->kind == K_VIEW && v->flag == VIEW_ITEMS) {
         struct list *l = list_new(r, 2);
         if (!l)
-            return -r->e->code;
+            return render_failed(r);
         l->at[0] = v->dict->at[i].key;
         l->at[1] = v->dict->at[i].value;
         *out = V_TUPLE(l);
@@ -455,7 +455,7 @@ int value_to_list(struct render *r, const struct value *v, struct list **out)
     int rc = cursor_init(r, &c, v);
     *out = list_new(r, 0);
     if (rc || !*out)
-        return -r->e->code;
+        return render_failed(r);
     for (;;) {
         struct value one;
         rc = cursor_next(r, &c, &one);
@@ -471,7 +471,7 @@ int value_iter(struct render *r, struct list *l, bool backwards, struct value *o
 {
     struct cursor *c = render_alloc(r, 1, sizeof *c);
     if (!c)
-        return -r->e->code;
+        return render_failed(r);
     *c = (struct cursor){.over = V_LIST(l), .backwards = backwards};
     *out = (struct value){.kind = K_ITER, .cursor = c};
     return 0;
