@@ -11,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -179,6 +181,17 @@ static void need(struct terminal *t, const char *text)
         fail_msg("'%s' did not come; the terminal shows: %s", text, buf_str(&t->out));
 }
 
+/* A prompt, and the keys behind it go to the editor: it is printed before the editor takes the
+ * terminal over, and a Ctrl-C in between would be a signal. */
+static void need_prompt(struct terminal *t)
+{
+    struct termios mode;
+    const struct timespec moment = {0, 1000000};
+    need(t, "> ");
+    while (tcgetattr(t->fd, &mode) == 0 && (mode.c_lflag & ICANON))
+        nanosleep(&moment, NULL);
+}
+
 static int terminal_close(struct terminal *t)
 {
     int status;
@@ -200,21 +213,21 @@ static void test_terminal(void **state)
     char *home = aid_tmpdir(), *path = file_join(home, ".cherenkov_history");
     const char *argv[] = {"cherenkov", "chat", store, "--greedy", "--ignore-eos", NULL};
     terminal_open(&t, home, argv);
-    need(&t, "> ");
+    need_prompt(&t);
     terminal_type(&t, "Helo!\x02\x02l\r"); /* back two characters, insert the one that lacks */
     need(&t, "Shall I tell you a story?");
-    terminal_type(&t, "\x03"); /* stops the answer, which has no end */
-    need(&t, "> ");
+    terminal_type(&t, "\x03\x03\x03"); /* stops the answer, which has no end, and only that */
+    need_prompt(&t);
     terminal_type(&t, "never sent\x03"); /* gives the line up */
     need(&t, "^C");
-    need(&t, "> ");
+    need_prompt(&t);
     terminal_type(&t, "/nonsense\r"); /* told, and the conversation goes on */
     need(&t, "no command /nonsense");
-    need(&t, "> ");
+    need_prompt(&t);
     terminal_type(&t, "\x1b[A\x1b[A\r"); /* two lines up in the history: the message again */
     need(&t, "Shall I tell you a story?");
     terminal_type(&t, "\x03");
-    need(&t, "> ");
+    need_prompt(&t);
     terminal_type(&t, "\x04");
     assert_int_equal(terminal_close(&t), 0);
 

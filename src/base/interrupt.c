@@ -13,14 +13,23 @@ static void on_signal(int number)
     atomic_store(&asked_now, true);
 }
 
+/* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should end. */
+static void take(int number, int flags)
+{
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = flags};
+    sigemptyset(&a.sa_mask);
+    sigaction(number, &a, NULL);
+}
+
 void interrupt_catch(void)
 {
-    /* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should
-     * end. */
-    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
-    sigemptyset(&a.sa_mask);
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
+    take(SIGINT, SA_RESETHAND);
+    take(SIGTERM, SA_RESETHAND);
+}
+
+void interrupt_catch_always(void)
+{
+    take(SIGINT, 0);
 }
 
 bool interrupt_asked(void)

@@ -10,6 +10,9 @@
 
 /* From now on the first of these signals raises the flag; a second one ends the program at once. */
 void interrupt_catch(void);
+/* For a program that goes on after a stop: every Ctrl-C raises the flag, SIGTERM is left as it
+ * is. */
+void interrupt_catch_always(void);
 bool interrupt_asked(void);
 void interrupt_set(bool asked); /* tests, and commands that go on after a stop */
 /* 0, or E_INTERRUPTED when the flag is up. */

@@ -141,7 +141,6 @@ static int answer(struct chat *c, struct err *e)
     struct generate_result r = {0};
     buf_clear(&c->text);
     interrupt_set(false);
-    interrupt_catch();
     if (generate(c->m, c->seq, &c->talk.ids, &c->o, &r, e))
         return -e->code;
     add_up(&c->total, &r);
@@ -201,9 +200,9 @@ static int talk(struct chat *c, struct err *e)
     struct buf line = BUF_INIT;
     enum line_event event = LINE_READ;
     int rc = 0;
+    interrupt_catch_always();
     while (!rc && !c->quit && event != LINE_END) {
         interrupt_set(false);
-        interrupt_catch();
         rc = line_read(c->line, &line, &event, e);
         if (!rc && event == LINE_READ)
             rc = turn(c, &line, e);
