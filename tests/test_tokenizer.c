@@ -6,8 +6,11 @@
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/thread.h"
 #include "base/utf8.h"
 #include "text/detok.h"
@@ -157,7 +160,26 @@ static void test_invalid_text(void **state)
         assert_int_equal(ids.n, n);
         tokens_free(&ids);
     }
+    struct err e = {0};
+    struct tokens none = {0};
+    assert_int_equal(tokenizer_encode(t, "short", (1u << 30) + 1, false, &none, &e), -E_LIMIT);
+    assert_int_equal(none.n, 0);
     tokenizer_close(t);
+}
+
+/* A file that is too large to be a tokenizer is refused before it is read; this one is a hole. */
+static void test_huge_file(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct tokenizer *t;
+    char *dir = aid_tmpdir(), *path = file_join(dir, "tokenizer.json");
+    aid_write(path, "{", 1);
+    assert_int_equal(truncate(path, (1l << 28) + 1), 0);
+    assert_int_equal(tokenizer_open(dir, &t, &e), -E_LIMIT);
+    assert_non_null(strstr(e.msg, "tokenizer.json: has 268435457 bytes"));
+    mem_free(path);
+    aid_rmdir(dir);
 }
 
 /* A million bytes of the same thing cost less than a second of the processor's time, whatever it
@@ -334,11 +356,11 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),     cmocka_unit_test(test_lookup),
-        cmocka_unit_test(test_plain),       cmocka_unit_test(test_invalid_text),
-        cmocka_unit_test(test_linear),      cmocka_unit_test(test_repeated_pieces),
-        cmocka_unit_test(test_detok_bytes), cmocka_unit_test(test_detok_special),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_goldens),         cmocka_unit_test(test_lookup),
+        cmocka_unit_test(test_plain),           cmocka_unit_test(test_invalid_text),
+        cmocka_unit_test(test_linear),          cmocka_unit_test(test_huge_file),
+        cmocka_unit_test(test_repeated_pieces), cmocka_unit_test(test_detok_bytes),
+        cmocka_unit_test(test_detok_special),   cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
