@@ -89,23 +89,25 @@ out:
 
 static void report(const struct plan *p, const struct pack_report *r)
 {
-    char store[UNITS_ROOM], source[UNITS_ROOM], time[UNITS_ROOM], rate[UNITS_ROOM],
+    char store[UNITS_ROOM], source[UNITS_ROOM], time[UNITS_ROOM], in[UNITS_ROOM], out[UNITS_ROOM],
         peak[UNITS_ROOM], kept[UNITS_ROOM + 24] = "", old[UNITS_ROOM];
-    double seconds = r->seconds > 1e-6 ? r->seconds : 1e-6;
     if (r->reused) {
         log_say(LOG_INFO,
                 "the store is there already, from the same source; nothing to do (`cherenkov "
                 "verify` checks it, --force packs it again)");
         return;
     }
+    double per_second = (double)r->written_bytes / (r->seconds > 1e-6 ? r->seconds : 1e-6);
+    double ratio = (double)r->source_bytes / (double)r->store_bytes;
     if (r->written_bytes < r->store_bytes)
         snprintf(kept, sizeof kept, ", %s kept from before",
                  units_bytes(old, r->store_bytes - r->written_bytes));
-    log_say(LOG_INFO, "packed %s from %s of %s in %s: %s/s, %d threads, peak memory %s%s",
+    log_say(LOG_INFO,
+            "packed %s from %s of %s in %s: %s/s read, %s/s written, %d threads, peak memory %s%s",
             units_bytes(store, r->store_bytes), units_bytes(source, r->source_bytes),
             plan_encoding(p), units_seconds(time, r->seconds),
-            units_bytes(rate, (uint64_t)((double)r->written_bytes / seconds)), r->n_threads,
-            units_bytes(peak, os_rss_peak_bytes()), kept);
+            units_bytes(in, (uint64_t)(per_second * ratio)), units_bytes(out, (uint64_t)per_second),
+            r->n_threads, units_bytes(peak, os_rss_peak_bytes()), kept);
 }
 
 static int run_wish(const char *source, const struct wish *w, struct err *e)
