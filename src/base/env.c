@@ -12,8 +12,8 @@ static const struct {
                    "A file: a timeline of the run is written there (reserved: no "
                    "engine writes one yet)."},
     [ENV_CPU] = {"CHERENKOV_CPU",
-                 "Masks processor features, e.g. avx2 (reserved: the reference engine "
-                 "uses none)."},
+                 "The widest instructions kernels may use: ref, avx2, avx512, neon or best "
+                 "(the default)."},
     [ENV_NO_COLOR] = {"NO_COLOR", "Any value: no colour on the terminal."},
     [ENV_HOME] = {"HOME", "Where `cherenkov chat` keeps .cherenkov_history."},
 };
