@@ -1,45 +1,64 @@
 /* Kernels: arrays in, arrays out. One table of pointers, filled by the reference tier first; each
- * faster tier overwrites what it has (kern_init). kern_ref.c is the definition: a faster tier may
- * differ from it only in the order of f32 additions (tolerance in tests/test_kern.c).
+ * faster tier overwrites what it has (kern_init). kern_ref.c is the definition.
  *
- * Within a tier the bits of out[r][o] are a function of row r of x and row o of the weights alone:
- * not of R, of the range o0..o1, of alignment, or of threads (docs/numerics.md).
+ * Every result is a chain of single IEEE operations (additions, products, fused multiply-adds) whose
+ * order is written down here and in kern_ref.c, made so that vectors of 4, 8 and 16 lanes can all
+ * follow it. So
+ *   - the bits of a result depend on nothing but its own inputs: not on the number of rows, the
+ *     range of outputs, the place in an array, alignment, or threads (docs/numerics.md);
+ *   - every tier gives the bits of kern_ref.c (tests/test_kern*.c compare them), for finite inputs
+ *     and results; what is not finite comes out not finite.
  *
- * Products with quantised weights take quantised activations. A row of n activations (n a multiple of
- * 64) is cut into blocks of KERN_BLOCK elements, each with one f32 scale:
- *
- *      code[i] = round-to-nearest-even(x[i] / scale), -127..127;  scale = max |x| / 127, 0 for zeros
- *
- * and keeps, per 64 elements, the f32 sum of the unquantised x: a weight group adds
- *      s * (sum over its 4 blocks of scale * (integer sum of code * weight code))  +  b * sum
- * so the bias term carries no quantisation error. Integer sums of a block are exact in any order.
- *
- * Codes lie in the order in which the nibbles of Q4 weights unpack (low nibbles are the even
- * elements, high nibbles the odd ones), per 64 elements:
- *
- *      byte  0..31   elements 0, 2, 4 ... 62
- *      byte 32..63   elements 1, 3, 5 ... 63
- *
- * and a second copy lies in the order of the Q3/Q2 planes (quant/lowbit.h). */
+ * "16 lanes" means: element i of a sum is added to lane i % 16, in ascending order, each by one
+ * fused multiply-add where it is a product; then lane l += lane l + 8 for l < 8, + 4 for l < 4, + 2,
+ * + 1. Arrays need no alignment, but 64-byte aligned ones are faster. An output may be an input
+ * only where a line says "in place"; otherwise arrays do not overlap. Nothing beyond an array's end
+ * is read. Nothing allocates, blocks or fails. */
 #ifndef KERN_KERN_H
 #define KERN_KERN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KERN_BLOCK = 16, KERN_GROUP = 64 };
-
-/* R rows of n quantised activations. 64-byte aligned arrays; row r begins at r * n (codes), r * n/16
- * (scale), r * n/64 (sum). */
-struct kern_acts {
-    int n;
-    int8_t *q4;      /* [R][n] codes in Q4 order */
-    int8_t *planes;  /* [R][n] codes in Q3/Q2 order; NULL when no low-bit weights will be met */
-    float *scale;    /* [R][n / 16] */
-    float *sum;      /* [R][n / 64] */
+enum {
+    KERN_LANES = 16,
+    KERN_BLOCK = 16, /* elements that share an activation scale */
+    KERN_GROUP = 64, /* elements that share a weight scale */
+    KERN_CHUNK = KERN_LANES * KERN_BLOCK,
 };
 
-/* A quantised matrix [rows][cols], rows contiguous: quant/q4.h, quant/lowbit.h. group is 64. */
+/* R rows of n quantised activations, n a multiple of 64. Blocks of 16 elements have a scale:
+ *
+ *      scale   = max |x| / 127
+ *      code[i] = x[i] * (127 / max |x|), to the nearest whole number, ties to even: -127..127
+ *
+ * A block whose largest magnitude is under 2^-100, or not finite, has scale 0 and codes 0. Groups of
+ * 64 keep the f32 sum of the unquantised x (16 lanes), so a weight's bias meets no quantisation
+ * error, and what was not finite makes the result so.
+ *
+ * Codes of a row lie in chunks of 256 elements (the last may have 64, 128 or 192), each in four
+ * planes, in the order in which the codes of Q4, Q3 and Q2 weights come out of their words
+ * (quant/q4.h, quant/lowbit.h). Plane p of a chunk of c elements is its bytes p*c/4 .. (p+1)*c/4-1;
+ * byte 4j + b of plane p belongs to block j of the chunk, and there to element
+ *
+ *      plane 0   2b        plane 1   8 + 2b        plane 2   2b + 1        plane 3   9 + 2b */
+struct kern_acts {
+    int n;
+    int8_t *codes; /* [R][n] */
+    float *scale;  /* [R][n / 16] */
+    float *sum;    /* [R][n / 64] */
+};
+
+/* Where element i of a row of n lies among its codes. */
+static inline int kern_code_index(int n, int i)
+{
+    int start = i / KERN_CHUNK * KERN_CHUNK, rest = n - start, r = i % KERN_BLOCK;
+    int plane = (rest < KERN_CHUNK ? rest : KERN_CHUNK) / 4;
+    return start + (r % 2 * 2 + r / 8) * plane + (i - start) / KERN_BLOCK * 4 + r % 8 / 2;
+}
+
+/* A quantised matrix [rows][cols], rows contiguous, cols a multiple of 64: quant/q4.h,
+ * quant/lowbit.h, group 64. */
 struct kern_matrix {
     int bits; /* 4, 3, 2 */
     int rows, cols;
@@ -47,40 +66,86 @@ struct kern_matrix {
     const uint16_t *scales, *biases; /* [rows][cols / 64] bf16 */
 };
 
+/* Rows rows[0..R) of acts (any order, repeats too); rows NULL means 0..R-1. */
+struct kern_input {
+    const struct kern_acts *acts;
+    const int *rows;
+    int R;
+};
+
+/* Outputs o0..o1-1 of the j-th row of the input go to to[j * stride + o]. */
+struct kern_output {
+    float *to;
+    size_t stride;
+    int o0, o1;
+};
+
+/* One token of DeltaNet for one value head. */
+struct kern_delta {
+    int dk, dv;
+    const float *k, *q, *v; /* [dk], [dk], [dv] */
+    float decay, beta;
+    float *delta, *y; /* [dv] */
+};
+
+/* One row of an 8-bit cache: quant/kv8.h. */
+struct kern_kv8 {
+    const int8_t *codes;
+    const uint16_t *scales; /* f16, one for 32 codes */
+};
+
 struct kern {
     const char *tier; /* "ref", "avx2", "avx512", "neon" */
 
-    /* Quantises rows r0..r1-1 of x [R][n] (row stride n) into a. */
+    /* Quantises rows r0..r1-1 of x [][n] into the same rows of a. */
     void (*quantise)(const float *x, int r0, int r1, struct kern_acts *a);
-    /* out[r * stride + o] = row o of m times row r of a, for o in o0..o1-1 and all R rows. */
-    void (*product)(const struct kern_matrix *m, int o0, int o1, const struct kern_acts *a, int R,
-                    float *out, size_t stride);
-    /* The same for a subset of rows: row rows[j] of a gives row j of out. */
-    void (*product_rows)(const struct kern_matrix *m, int o0, int o1, const struct kern_acts *a,
-                         const int *rows, int R, float *out, size_t stride);
-    /* bf16 weights w [rows][n] times f32 rows x [R][n]. */
-    void (*product_bf16)(const uint16_t *w, int n, int o0, int o1, const float *x, int R, float *out,
-                         size_t stride);
 
+    /* Row o of m times each row of x. Block b adds (integer sum of its codes' products * scale of the
+     * block) * scale of the group to lane b % 16; then group g adds its bias * sum to lane g % 16.
+     * Q3 and Q2 count in steps of Q4: code 2q or 4q, bias + 0.5 or 1.5 scales. */
+    void (*product)(const struct kern_matrix *m, const struct kern_input *x,
+                    const struct kern_output *out);
+    /* bf16 weights w [..][n] times f32 rows x [R][n], any n: 16 lanes. */
+    void (*product_bf16)(const uint16_t *w, int n, const float *x, int R,
+                         const struct kern_output *out);
+
+    /* Sums in 64 lanes, folded like 16. Any n. */
     float (*sum_squares)(const float *x, int n);
     float (*dot)(const float *a, const float *b, int n);
-    void (*scale_mul)(const float *x, float s, const float *w, int n, float *out); /* x * s * w */
+
+    /* Element by element; any n. The array that changes may be another argument too. */
+    void (*scale_mul)(const float *x, float s, const float *w, int n, float *out); /* (x * s) * w */
+    void (*add_scaled)(float *to, const float *x, float s, int n);         /* to += x * s, fused */
+    void (*add_product)(float *to, const float *a, const float *b, int n); /* to += a * b, fused */
+
+    /* Of exp(-|x|), which is 0 where |x| > 87.33: within 2.5 ulp of the exact value elsewhere. */
+    void (*sigmoid)(float *x, int n);                      /* in place */
+    void (*silu)(float *x, int n);                         /* x * sigmoid(x) */
     void (*silu_mul)(float *gate, const float *up, int n); /* gate = silu(gate) * up */
-    void (*sigmoid)(float *x, int n);
-    void (*silu)(float *x, int n);
-    void (*add_scaled)(float *to, const float *x, float s, int n); /* to += s * x, one fma each */
+    void (*add_gated)(float *to, const float *gate, const float *x, int n); /* += sigmoid(gate) x */
 
-    /* One token of one value head. state [dk][dv] in place; k, q [dk]; v, y [dv]. model.md, Gated
-     * DeltaNet: st = decay * st; m = st^T k; delta = beta * (v - m); st += k delta^T; y = st^T q. */
-    void (*delta_step)(float *state, const float *k, const float *q, const float *v, float decay,
-                       float beta, int dk, int dv, float *y);
+    /* The largest of n > 0 finite values. */
+    float (*max)(const float *x, int n);
+    /* x = exp(x - max), in place; returns their sum (16 lanes). x <= max. 0 below e^-87.33. */
+    float (*exp_sum)(float *x, float max, int n);
 
-    /* Attention over q8 keys and values (quant/kv8.h): scores and weighted sums of whole rows. */
-    float (*dot_kv8)(const float *x, const int8_t *codes, const uint16_t *scales, int n);
-    void (*add_kv8)(float *to, float w, const int8_t *codes, const uint16_t *scales, int n);
+    /* One token of one value head; from, to [dk][dv], to may be from. model.md, Gated DeltaNet:
+     *   st = decay * from;  m = st^T k;  delta = beta * (v - m);  to = st + k delta^T;  y = to^T q
+     * both sums by fused multiply-adds over ascending key dims. */
+    void (*delta_step)(const float *from, float *to, const struct kern_delta *d);
+    /* The same state from a delta that was kept: to = decay * from + k delta^T. Uses d's k, delta,
+     * decay, dk and dv. */
+    void (*delta_replay)(const float *from, float *to, const struct kern_delta *d);
+
+    /* Attention over q8 keys and values (quant/kv8.h): H rows x [H][n] share one row of n codes.
+     * n a multiple of 32.
+     *   out[h] = sum over groups of scale * (x * code of both halves of the group), 16 lanes
+     *   to[h] += (w[h] * scale) * code, fused */
+    void (*dot_kv8)(const float *x, int H, const struct kern_kv8 *row, int n, float *out);
+    void (*add_kv8)(float *to, int H, const float *w, const struct kern_kv8 *row, int n);
 };
 
-/* Fills the table with the best tier this processor and the mask (CHERENKOV_CPU) allow. */
+/* Fills the table with the best tier of the features cpu (base/cpuid.h). */
 void kern_init(struct kern *k, unsigned cpu);
 
 #endif
