@@ -118,7 +118,7 @@ struct kern {
     void (*add_scaled)(float *to, const float *x, float s, int n);         /* to += x * s, fused */
     void (*add_product)(float *to, const float *a, const float *b, int n); /* to += a * b, fused */
 
-    /* Of exp(-|x|), which is 0 where |x| > 87.33: within 2.5 ulp of the exact value elsewhere. */
+    /* Of exp(-|x|), which is 0 where |x| > 87.33: within 3 ulp of the exact value elsewhere. */
     void (*sigmoid)(float *x, int n);                      /* in place */
     void (*silu)(float *x, int n);                         /* x * sigmoid(x) */
     void (*silu_mul)(float *gate, const float *up, int n); /* gate = silu(gate) * up */

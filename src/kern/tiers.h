@@ -8,6 +8,38 @@
 #include "kern/kern.h"
 
 void kern_init_ref(struct kern *k);
+void kern_init_avx2(struct kern *k);
+void kern_init_avx_vnni(struct kern *k);
+void kern_init_avx512(struct kern *k);
+void kern_init_neon(struct kern *k);
+
+#define KERN_INLINE static inline __attribute__((always_inline))
+
+/* Whether the compiler sees that a condition holds. */
+#define KERN_KNOWN(condition) (__builtin_constant_p(condition) && (condition))
+
+/* In front of a loop of known length: as many copies of its body. */
+#define KERN_PRAGMA(text) _Pragma(#text)
+#ifdef __clang__
+#define KERN_UNROLL KERN_PRAGMA(unroll)
+#else
+#define KERN_UNROLL KERN_PRAGMA(GCC unroll 16)
+#endif
+
+/* The dot product instructions of 64-bit ARM; clang before 16 has them only where flags allow. */
+#if defined(__aarch64__) && (!defined(__clang__) || defined(__ARM_FEATURE_DOTPROD))
+#define KERN_HAVE_NEON
+#endif
+
+/* Around the functions of a tier: which instructions they may use. */
+#ifdef __clang__
+#define KERN_TARGET(list)                                                                          \
+    KERN_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
+#define KERN_TARGET_END KERN_PRAGMA(clang attribute pop)
+#else
+#define KERN_TARGET(list) KERN_PRAGMA(GCC push_options) KERN_PRAGMA(GCC target(list))
+#define KERN_TARGET_END   KERN_PRAGMA(GCC pop_options)
+#endif
 
 /* Blocks whose largest magnitude lies outside have scale 0: below, 127 / peak could overflow. */
 #define KERN_PEAK_MIN 0x1p-100f

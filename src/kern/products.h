@@ -1,0 +1,329 @@
+/* Products of every vector tier: one body, so that all follow one order of additions. A tier's file
+ * includes its vec_*.h, then this, once; alone this header is empty.
+ *
+ * A chunk of 256 elements is 16 lanes, so KERN_PARTS vectors of KERN_VEC lanes: the parts. Each lane
+ * holds one block: four bytes of each plane, whose 16 products add up to the block's whole number.
+ *
+ * A tile is W weight rows times A activation rows, all sums in registers: the codes of a weight row
+ * are unpacked once for A rows. Which tile an output falls into changes none of its additions. */
+#ifndef KERN_PRODUCTS_H
+#define KERN_PRODUCTS_H
+#ifdef KERN_VEC
+
+enum {
+    PART_GROUPS = KERN_VEC / 4,
+    PART_ELEMENTS = KERN_VEC * KERN_BLOCK,
+    O_BLOCK = 32, /* weight rows that stay near while all activation rows pass */
+};
+
+struct shape {
+    int bits, W, A;
+};
+
+/* The sums of a tile: output (w, a) at a * W + w. */
+struct sums {
+    struct lanes of[KERN_ROWS];
+};
+
+KERN_INLINE void sums_clear(const struct shape f, struct sums *s)
+{
+    KERN_UNROLL
+    for (int q = 0; q < f.W * f.A; q++)
+        KERN_UNROLL
+    for (int h = 0; h < KERN_PARTS; h++)
+        s->of[q].part[h] = vec_set(0);
+}
+
+/* Output (w, a) goes to to[a][o + w]. */
+KERN_INLINE void sums_write(const struct shape f, const struct sums *s, float *const *to, int o)
+{
+    const int last = f.W * f.A - 1;
+    KERN_UNROLL
+    for (int q = 0; q <= last; q += 4) {
+        float sum[4];
+        lanes_fold4(&s->of[q], &s->of[q + 1 < last ? q + 1 : last],
+                    &s->of[q + 2 < last ? q + 2 : last], &s->of[q + 3 < last ? q + 3 : last], sum);
+        KERN_UNROLL
+        for (int j = 0; j < 4; j++)
+            if (q + j <= last)
+                to[(q + j) / f.W][o + (q + j) % f.W] = sum[j];
+    }
+}
+
+/* --- quantised weights --- */
+
+/* The activation rows of a tile, and where its outputs go. */
+struct panel {
+    const int8_t *codes[KERN_ROWS];
+    const float *scale[KERN_ROWS], *sum[KERN_ROWS];
+    float *to[KERN_ROWS];
+};
+
+/* One weight row. */
+struct weights {
+    const uint8_t *codes;
+    const uint16_t *scales, *biases;
+};
+
+KERN_INLINE struct weights weights_at(const struct kern_matrix *m, int bits, int o)
+{
+    size_t groups = (size_t)o * (size_t)(m->cols / KERN_GROUP);
+    return (struct weights){m->codes + (size_t)o * kern_row_bytes(bits, m->cols),
+                            m->scales + groups, m->biases + groups};
+}
+
+/* Adds t groups from element i on: 4, or at the end of a row 1..3. */
+KERN_INLINE void add_chunk(const struct shape f, const struct weights *w, const struct panel *x,
+                           int i, int t, struct sums *s)
+{
+    KERN_UNROLL
+    for (int h = 0; h < KERN_PARTS; h++) {
+        int at = i + h * PART_ELEMENTS, k = t - h * PART_GROUPS;
+        if (k <= 0)
+            break;
+        k = k < PART_GROUPS ? k : PART_GROUPS;
+        KERN_UNROLL
+        for (int iw = 0; iw < f.W; iw++) {
+            struct planes p = part_planes(f.bits, w[iw].codes + kern_row_bytes(f.bits, at), k);
+            vec weight = part_weight(w[iw].scales + at / KERN_GROUP, k);
+            KERN_UNROLL
+            for (int a = 0; a < f.A; a++) {
+                vec dot = part_dot(&p, x->codes[a] + i + h * PART_ELEMENTS / 4, t * 16, k);
+                vec scale = vec_load_some(x->scale[a] + at / KERN_BLOCK, 4 * k);
+                vec *to = &s->of[a * f.W + iw].part[h];
+                *to = vec_fma(vec_mul(dot, scale), weight, *to);
+            }
+        }
+    }
+}
+
+/* Adds bias * sum of t groups from g on: 16, or at the end of a row fewer. */
+KERN_INLINE void add_biases(const struct shape f, const struct weights *w, const struct panel *x,
+                            int g, int t, struct sums *s)
+{
+    KERN_UNROLL
+    for (int h = 0; h < KERN_PARTS; h++) {
+        int at = g + h * KERN_VEC, k = t - h * KERN_VEC;
+        if (k <= 0)
+            break;
+        k = k < KERN_VEC ? k : KERN_VEC;
+        KERN_UNROLL
+        for (int iw = 0; iw < f.W; iw++) {
+            vec bias = vec_widen_some(w[iw].biases + at, k);
+            if (f.bits != 4)
+                bias = vec_fma(vec_set(kern_middle(f.bits)), vec_widen_some(w[iw].scales + at, k),
+                               bias);
+            KERN_UNROLL
+            for (int a = 0; a < f.A; a++) {
+                vec *to = &s->of[a * f.W + iw].part[h];
+                *to = vec_fma(bias, vec_load_some(x->sum[a] + at, k), *to);
+            }
+        }
+    }
+}
+
+/* Outputs o .. o + W - 1 of A rows. */
+KERN_INLINE void tile(const struct shape f, const struct kern_matrix *m, const struct panel *x,
+                      int o)
+{
+    struct weights w[4];
+    struct sums s;
+    int i = 0, g = 0, n = m->cols, groups = n / KERN_GROUP;
+    KERN_UNROLL
+    for (int iw = 0; iw < f.W; iw++)
+        w[iw] = weights_at(m, f.bits, o + iw);
+    sums_clear(f, &s);
+    for (; i + KERN_CHUNK <= n; i += KERN_CHUNK)
+        add_chunk(f, w, x, i, KERN_CHUNK / KERN_GROUP, &s);
+    if (i < n)
+        add_chunk(f, w, x, i, (n - i) / KERN_GROUP, &s);
+    for (; g + KERN_LANES <= groups; g += KERN_LANES)
+        add_biases(f, w, x, g, KERN_LANES, &s);
+    if (g < groups)
+        add_biases(f, w, x, g, groups - g, &s);
+    sums_write(f, &s, x->to, o);
+}
+
+/* --- bf16 weights --- */
+
+/* Rows of n weights, and the rows of n floats of a tile. */
+struct bf16 {
+    const uint16_t *w;
+    const float *x;
+    size_t n;
+};
+
+/* Adds t elements from i on, of the weight rows from o on: 16, or at the end of a row fewer. */
+KERN_INLINE void add_bf16(const struct shape f, const struct bf16 *m, int o, size_t i, int t,
+                          struct sums *s)
+{
+    const uint16_t *w = m->w + (size_t)o * m->n + i;
+    KERN_UNROLL
+    for (int h = 0; h < KERN_PARTS; h++) {
+        int at = h * KERN_VEC, k = t - at;
+        if (k <= 0)
+            break;
+        k = k < KERN_VEC ? k : KERN_VEC;
+        KERN_UNROLL
+        for (int iw = 0; iw < f.W; iw++) {
+            vec weight = vec_widen_some(w + (size_t)iw * m->n + at, k);
+            KERN_UNROLL
+            for (int a = 0; a < f.A; a++) {
+                vec *to = &s->of[a * f.W + iw].part[h];
+                *to = vec_fma(weight, vec_load_some(m->x + (size_t)a * m->n + i + at, k), *to);
+            }
+        }
+    }
+}
+
+KERN_INLINE void tile_bf16(const struct shape f, const struct bf16 *m, float *const *to, int o)
+{
+    struct sums s;
+    size_t i = 0;
+    sums_clear(f, &s);
+    for (; i + KERN_LANES <= m->n; i += KERN_LANES)
+        add_bf16(f, m, o, i, KERN_LANES, &s);
+    if (i < m->n)
+        add_bf16(f, m, o, i, (int)(m->n - i), &s);
+    sums_write(f, &s, to, o);
+}
+
+/* --- which tile --- */
+
+#define TILE_BITS(bits, A, W)                                                                      \
+    static void tile_##bits##_##A##_##W(const struct kern_matrix *m, const struct panel *x, int o) \
+    {                                                                                              \
+        tile((struct shape){bits, W, A}, m, x, o);                                                 \
+    }
+#define TILE(A, W)                                                                                 \
+    TILE_BITS(2, A, W)                                                                             \
+    TILE_BITS(3, A, W) TILE_BITS(4, A, W) static void tile_bf16_##A##_##W(const struct bf16 *m,    \
+                                                                          float *const *to, int o) \
+    {                                                                                              \
+        tile_bf16((struct shape){16, W, A}, m, to, o);                                             \
+    }
+#define ENTRY(A, W)                                                                                \
+    {A, W, {tile_2_##A##_##W, tile_3_##A##_##W, tile_4_##A##_##W}, tile_bf16_##A##_##W},
+
+/* (A, W): the sums of a tile are folded four at a time. */
+#define TILES_4(ONE) ONE(4, 1) ONE(3, 1) ONE(2, 2) ONE(1, 4) ONE(1, 1)
+#if KERN_ROWS == 8
+#define TILES(ONE) ONE(8, 1) ONE(6, 1) TILES_4(ONE)
+#else
+#define TILES(ONE) TILES_4(ONE)
+#endif
+
+TILES(TILE)
+static const struct kind {
+    int A, W;
+    void (*run[3])(const struct kern_matrix *m, const struct panel *x, int o); /* 2, 3, 4 bits */
+    void (*run_bf16)(const struct bf16 *m, float *const *to, int o);
+} kinds[] = {TILES(ENTRY)};
+
+/* The tile of most rows, of those that are not too large. */
+static const struct kind *choose_kind(int rows, int outputs)
+{
+    const struct kind *k = kinds;
+    while (k->A > rows || k->W > outputs)
+        k++;
+    return k;
+}
+
+/* The end of the next weight rows: no small rest is left for later. */
+static int block_end(int o, int o1)
+{
+    return o1 - o < 2 * O_BLOCK ? o1 : o + O_BLOCK;
+}
+
+/* Rows j .. j + A - 1 of the input. */
+static void panel_set(struct panel *p, const struct kern_input *x, const struct kern_output *out,
+                      int j, int A)
+{
+    size_t n = (size_t)x->acts->n;
+    for (int a = 0; a < A; a++, j++) {
+        size_t r = (size_t)(x->rows ? x->rows[j] : j);
+        p->codes[a] = x->acts->codes + r * n;
+        p->scale[a] = x->acts->scale + r * (n / KERN_BLOCK);
+        p->sum[a] = x->acts->sum + r * (n / KERN_GROUP);
+        p->to[a] = out->to + (size_t)j * out->stride;
+    }
+}
+
+/* The last tile of a block may write outputs of the one before again: the same bits. */
+static void product(const struct kern_matrix *m, const struct kern_input *x,
+                    const struct kern_output *out)
+{
+    for (int o = out->o0, end; o < out->o1; o = end) {
+        end = block_end(o, out->o1);
+        for (int j = 0; j < x->R;) {
+            const struct kind *k = choose_kind(x->R - j, end - o);
+            struct panel p;
+            panel_set(&p, x, out, j, k->A);
+            j += k->A;
+            for (int i = o; i < end; i += k->W)
+                k->run[m->bits - 2](m, &p, i + k->W < end ? i : end - k->W);
+        }
+    }
+}
+
+static void product_bf16(const uint16_t *w, int n, const float *x, int R,
+                         const struct kern_output *out)
+{
+    for (int o = out->o0, end; o < out->o1; o = end) {
+        end = block_end(o, out->o1);
+        for (int r = 0; r < R;) {
+            const struct kind *k = choose_kind(R - r, end - o);
+            struct bf16 m = {w, x + (size_t)r * (size_t)n, (size_t)n};
+            float *to[KERN_ROWS];
+            for (int a = 0; a < k->A; a++)
+                to[a] = out->to + (size_t)(r + a) * out->stride;
+            r += k->A;
+            for (int i = o; i < end; i += k->W)
+                k->run_bf16(&m, to, i + k->W < end ? i : end - k->W);
+        }
+    }
+}
+
+/* --- quantising --- */
+
+/* The largest magnitude of a block from its bits, or 0 if it counts for none; see kern_ref.c. */
+KERN_INLINE float peak_of(uint32_t bits)
+{
+    float peak;
+    memcpy(&peak, &bits, sizeof peak);
+    return peak >= KERN_PEAK_MIN && peak <= KERN_PEAK_MAX ? peak : 0;
+}
+
+static void quantise_row(const float *x, int n, int8_t *codes, float *scale, float *sum)
+{
+    for (int b = 0; b < n / KERN_BLOCK; b++) {
+        int start = b / KERN_LANES * KERN_CHUNK, rest = n - start;
+        float peak = peak_of(block_peak_bits(x + b * KERN_BLOCK));
+        scale[b] = peak / 127;
+        block_codes(x + b * KERN_BLOCK, peak > 0 ? 127 / peak : 0,
+                    codes + start + b % KERN_LANES * 4,
+                    (rest < KERN_CHUNK ? rest : KERN_CHUNK) / 4);
+    }
+    for (int g = 0; g < n / KERN_GROUP; g++, x += KERN_GROUP) {
+        struct lanes s;
+        KERN_UNROLL
+        for (int h = 0; h < KERN_PARTS; h++) {
+            s.part[h] = vec_load(x + h * KERN_VEC);
+            KERN_UNROLL
+            for (int i = KERN_LANES; i < KERN_GROUP; i += KERN_LANES)
+                s.part[h] = vec_add(s.part[h], vec_load(x + i + h * KERN_VEC));
+        }
+        sum[g] = lanes_fold(s);
+    }
+}
+
+static void quantise(const float *x, int r0, int r1, struct kern_acts *a)
+{
+    size_t n = (size_t)a->n;
+    for (size_t r = (size_t)r0; r < (size_t)r1; r++)
+        quantise_row(x + r * n, a->n, a->codes + r * n, a->scale + r * (n / KERN_BLOCK),
+                     a->sum + r * (n / KERN_GROUP));
+}
+
+#endif
+#endif
