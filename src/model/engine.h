@@ -1,4 +1,4 @@
-/* The one interface between who wants tokens (runner) and who computes (reference, later cpu, gpu).
+/* The one interface between who wants tokens (runner) and who computes (reference, cpu).
  *
  * A sequence is the state of one token stream. Tokens are fed in steps of rows; a row is
  * (sequence, token), its position is the sequence's length plus the rows of that sequence before
@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "model/counters.h"
 #include "model/weights.h"
 
 enum { ENGINE_ROWS_MAX = 64, ENGINE_DRAFTS_MAX = 3 };
@@ -59,11 +60,34 @@ struct observer {
     void (*ints)(void *ctx, enum seen what, int il, int pos, const int64_t *ids, size_t n);
 };
 
+/* Which memory holds the records of routed experts. */
+enum engine_pool {
+    ENGINE_POOL_COPY, /* slots of our own, filled by direct reads */
+    ENGINE_POOL_MAP,  /* records are used in place from a mapping; 4 bits only */
+};
+enum engine_reads { ENGINE_READS_AUTO, ENGINE_READS_URING, ENGINE_READS_PREAD };
+
+/* Zeros everywhere (and mtp_norm -1) are the defaults. What stands behind `observe` is of use to
+ * engines that stream; the reference ignores it, and none of it changes a bit of what is computed
+ * but miss_bits and cut_weak. */
 struct engine_options {
     int expert_bits;                /* 4 (0 means 4), 3 or 2: precision of routed experts */
     int mtp_norm;                   /* -1: as the config says; else enum mtp_norm */
     bool drafts;                    /* keep the draft head's cache up to date */
     const struct observer *observe; /* or NULL; borrowed until close */
+    int threads;                    /* 0: one for each processor */
+    int ctx, n_sequences;           /* memory is set aside for so many sequences of ctx tokens;
+                                       0: what the caller opens, one */
+    uint64_t memory;                /* bytes for all; 0: what the machine has, less headroom */
+    uint64_t pool_bytes;            /* for expert slots; 0: what is left of memory */
+    int pool_slots;                 /* the same as a number; at most one of the two is given */
+    enum engine_pool pool;
+    int chunk; /* tokens of a prefill at once; 0: as memory allows */
+    enum engine_reads reads;
+    int read_depth;    /* reads in flight; 0: measured */
+    bool no_lookahead; /* reads nothing before it is asked for */
+    int miss_bits;     /* 0: as expert_bits; 3 or 2: precision of demand reads */
+    double cut_weak;   /* 0: off; weight below which a late expert may be dropped */
 };
 
 struct engine_ops {
@@ -83,6 +107,11 @@ struct engine_ops {
      * other failure nothing is pending and the sequences are as before. */
     int (*step)(struct engine *g, const struct row *rows, int R, const bool *want, float *logits,
                 struct err *e);
+    /* n tokens, 1..g->chunk, of a sequence without pending rows, committed at once: to the bit what
+     * steps and commits of them would do. logits [vocab] of the last one, or NULL. After a failure
+     * the sequence is as before. */
+    int (*prefill)(struct engine *g, struct sequence *s, const int32_t *tokens, int n,
+                   float *logits, struct err *e);
     /* Keeps the first n pending rows of the sequence. */
     int (*commit)(struct engine *g, struct sequence *s, int n, struct err *e);
     /* Draft logits for the tokens after `next`, where `next` follows the committed tokens: logits
@@ -97,12 +126,15 @@ struct engine_ops {
      * Byte-exact: what follows is what would have followed. */
     int (*save)(struct engine *g, const struct sequence *s, struct buf *out, struct err *e);
     int (*restore)(struct engine *g, struct sequence *s, const void *data, size_t n, struct err *e);
+    /* What happened since open; NULL when the engine counts nothing. Borrowed until close. */
+    const struct counters *(*counters)(const struct engine *g);
 };
 
 /* Every engine begins with this. */
 struct engine {
     const struct engine_ops *ops;
     const struct weights *weights;
+    int chunk; /* the most tokens that prefill takes */
 };
 
 /* argmax with ties to the lower index. */

@@ -130,7 +130,7 @@ static int reference_open(const struct weights *w, const struct engine_options *
     struct reference *g = mem_zalloc(1, sizeof *g);
     if (!g)
         return ERR(e, E_NOMEM, "no memory for an engine");
-    g->base = (struct engine){&reference_engine, w};
+    g->base = (struct engine){&reference_engine, w, ENGINE_ROWS_MAX};
     int rc = options_check(&w->config, o, &g->options, e);
     rc = rc ? rc : engine_fill(g, e);
     if (rc) {
@@ -241,6 +241,26 @@ static int reference_step(struct engine *base, const struct row *rows, int R, co
     return rc;
 }
 
+static int reference_prefill(struct engine *base, struct sequence *s, const int32_t *tokens, int n,
+                             float *logits, struct err *e)
+{
+    struct reference *g = (struct reference *)base;
+    struct row rows[ENGINE_ROWS_MAX];
+    for (int r = 0; r < n && r < ENGINE_ROWS_MAX; r++)
+        rows[r] = (struct row){s, tokens[r]};
+    int rc = rows_check(g, rows, n, e);
+    if (!rc)
+        sequence_enter(s);
+    for (int r = 0; !rc && r < n; r++) {
+        struct at at = {s, r, s->len + r, -1};
+        rc = row_apply(g, &at, tokens[r], r == n - 1 ? logits : NULL, e);
+        s->pending = r + 1;
+    }
+    if (rc)
+        s->pending = 0;
+    return rc ? rc : sequence_commit(base, s, n, e);
+}
+
 static int reference_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens,
                            float *logits, struct err *e)
 {
@@ -269,6 +289,12 @@ static int reference_draft(struct sequence *s, int32_t next, int depth, int32_t 
     return 0;
 }
 
+static const struct counters *reference_counters(const struct engine *g)
+{
+    (void)g;
+    return NULL;
+}
+
 const struct engine_ops reference_engine = {
     .name = "reference",
     .summary = "the equations in plain f32, one token at a time; exact and slow",
@@ -279,8 +305,10 @@ const struct engine_ops reference_engine = {
     .sequence_reset = sequence_reset,
     .sequence_length = sequence_length,
     .step = reference_step,
+    .prefill = reference_prefill,
     .commit = sequence_commit,
     .draft = reference_draft,
     .save = sequence_save,
     .restore = sequence_restore,
+    .counters = reference_counters,
 };
