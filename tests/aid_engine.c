@@ -77,30 +77,63 @@ static void show(const struct aid_fake *f, const int32_t *tokens, int pos)
     }
 }
 
-static int fake_step(struct engine *g, const struct row *rows, int R, const bool *want,
-                     float *logits, struct err *e)
+/* Row r of a step or prefill; logits NULL when they are not wanted. */
+static int row_apply(struct fake *g, struct sequence *s, int32_t token, float *logits,
+                     struct err *e)
 {
-    struct aid_fake *f = ((struct fake *)g)->f;
-    const int vocab = g->weights->config.vocab;
-    struct sequence *s = rows[0].seq;
-    assert(R >= 1 && R <= ENGINE_ROWS_MAX && s->pending == 0);
+    struct aid_fake *f = g->f;
+    const int vocab = g->base.weights->config.vocab, pos = s->len + s->pending;
+    assert(s->engine == g && token >= 0 && token < vocab);
+    if (pos >= s->ctx)
+        return ERR(e, E_LIMIT, "fake engine: %d tokens do not fit %d", pos + 1, s->ctx);
+    s->tokens[pos] = token;
+    s->pending++;
+    f->n_rows++;
+    show(f, s->tokens, pos);
+    if (logits)
+        aid_fake_logits(s->tokens, (size_t)pos + 1, vocab, logits);
+    return 0;
+}
+
+static int count_step(struct aid_fake *f, struct err *e)
+{
     if (++f->n_steps == f->fail_step)
         return ERR(e, E_IO, "fake engine: the disk is gone");
-    if (s->len + R > s->ctx)
-        return ERR(e, E_LIMIT, "fake engine: %d tokens do not fit %d", s->len + R, s->ctx);
-    f->n_rows += R;
-    for (int r = 0; r < R; r++) {
-        assert(rows[r].seq == s && rows[r].token >= 0 && rows[r].token < vocab);
-        s->tokens[s->len + r] = rows[r].token;
-        show(f, s->tokens, s->len + r);
-        if (!want || want[r])
-            aid_fake_logits(s->tokens, (size_t)(s->len + r + 1), vocab,
-                            logits + (size_t)r * (size_t)vocab);
-    }
-    if (f->n_steps == f->nan_step)
-        logits[0] = NAN;
-    s->pending = R;
     return 0;
+}
+
+static int fake_step(struct engine *base, const struct row *rows, int R, const bool *want,
+                     float *logits, struct err *e)
+{
+    struct fake *g = (struct fake *)base;
+    const size_t vocab = (size_t)base->weights->config.vocab;
+    assert(R >= 1 && R <= ENGINE_ROWS_MAX);
+    for (int r = 0; r < R; r++)
+        assert(rows[r].seq->pending == 0);
+    int rc = count_step(g->f, e);
+    for (int r = 0; !rc && r < R; r++)
+        rc = row_apply(g, rows[r].seq, rows[r].token,
+                       !want || want[r] ? logits + (size_t)r * vocab : NULL, e);
+    for (int r = 0; rc && r < R; r++)
+        rows[r].seq->pending = 0;
+    if (g->f->n_steps == g->f->nan_step)
+        logits[0] = NAN;
+    return rc;
+}
+
+static int fake_prefill(struct engine *base, struct sequence *s, const int32_t *tokens, int n,
+                        float *logits, struct err *e)
+{
+    struct fake *g = (struct fake *)base;
+    assert(n >= 1 && n <= base->chunk && s->pending == 0);
+    int rc = count_step(g->f, e);
+    for (int i = 0; !rc && i < n; i++)
+        rc = row_apply(g, s, tokens[i], i == n - 1 ? logits : NULL, e);
+    if (logits && g->f->n_steps == g->f->nan_step)
+        logits[0] = NAN;
+    s->len += rc ? 0 : n;
+    s->pending = 0;
+    return rc;
 }
 
 static int fake_commit(struct engine *g, struct sequence *s, int n, struct err *e)
@@ -138,6 +171,7 @@ static const struct engine_ops fake_ops = {
     .sequence_reset = fake_sequence_reset,
     .sequence_length = fake_sequence_length,
     .step = fake_step,
+    .prefill = fake_prefill,
     .commit = fake_commit,
     .draft = fake_draft,
 };
@@ -149,7 +183,7 @@ static int fake_open(const struct weights *w, const struct engine_options *o, st
     (void)o;
     if (!g)
         return ERR(e, E_NOMEM, "no memory for a fake engine");
-    g->base = (struct engine){&fake_ops, w};
+    g->base = (struct engine){&fake_ops, w, AID_FAKE_CHUNK};
     *out = &g->base;
     return 0;
 }

@@ -8,17 +8,17 @@
 
 /* What it was asked, and what it shall do wrong. Zero it before use. */
 struct aid_fake {
-    int n_steps, n_rows, n_resets;
-    int fail_step;   /* this step (1 is the first) fails with E_IO */
-    int nan_step;    /* the logits of this step are NaN */
-    int odd_layer;   /* if > 0, the output of layer odd_layer - 1 is off ... */
-    int odd_pos;     /* ... at this position ... */
-    float odd_by;    /* ... in element 2, by this */
-    bool odd_routes; /* ... and so is its route */
+    int n_steps, n_rows, n_resets; /* n_steps: prefills too */
+    int fail_step;                 /* this step or prefill (1 is the first) fails with E_IO */
+    int nan_step;                  /* the logits of this step are NaN */
+    int odd_layer;                 /* if > 0, the output of layer odd_layer - 1 is off ... */
+    int odd_pos;                   /* ... at this position ... */
+    float odd_by;                  /* ... in element 2, by this */
+    bool odd_routes;               /* ... and so is its route */
     const struct observer *observe;
 };
 
-enum { AID_FAKE_LAYERS = 3 };
+enum { AID_FAKE_LAYERS = 3, AID_FAKE_CHUNK = 64 };
 
 /* A model around the fake: no store, no tokenizer. f is borrowed until aid_model_close. */
 void aid_model_open(struct model *m, struct aid_fake *f, int vocab, int ctx);

@@ -57,8 +57,8 @@ static void test_counts_upwards(void **state)
     assert_int_equal(b.out.n_generated, 10);
     for (int i = 0; i < 10; i++)
         assert_int_equal(b.out.ids.ids[i], (b.prompt.ids[129] + 1 + i) % V);
-    assert_int_equal(b.fake.n_rows, 139);        /* the last token is not fed */
-    assert_int_equal(b.fake.n_steps, 3 + 1 + 9); /* 64 + 64 + 1, the last alone, 9 answers */
+    assert_int_equal(b.fake.n_rows, 139);    /* the last token is not fed */
+    assert_int_equal(b.fake.n_steps, 3 + 9); /* chunks of 64, 64 and 2; 9 answers */
     assert_int_equal(b.m.engine->ops->sequence_length(b.seq), 139);
     bench_close(&b);
 }
@@ -179,14 +179,14 @@ static void test_cancel(void **state)
         struct bench b;
         struct err e = {0};
         int left = n;
-        bench_open(&b, 200); /* four steps for the prompt */
+        bench_open(&b, 200); /* four chunks */
         b.o.cancelled = cancel_at;
         b.o.ctx = &left;
         assert_ok(run(&b, &e), e);
         assert_int_equal(b.out.finish, FINISH_INTERRUPTED);
-        assert_int_equal(b.out.n_generated, n < 5 ? 0 : n - 4);
-        assert_int_equal(b.m.engine->ops->sequence_length(b.seq), n < 4 ? 64 * n : 200 + n - 5);
-        assert_int_equal(b.out.logits_hash != 0, n >= 5);
+        assert_int_equal(b.out.n_generated, n < 4 ? 0 : n - 3);
+        assert_int_equal(b.m.engine->ops->sequence_length(b.seq), n < 4 ? 64 * n : 200 + n - 4);
+        assert_int_equal(b.out.logits_hash != 0, n >= 4);
         bench_close(&b);
     }
 }
@@ -208,7 +208,7 @@ static void test_engine_fails(void **state)
     bench_open(&b, 10);
     b.fake.nan_step = 4;
     assert_int_equal(run(&b, &e), -E_NONFINITE);
-    assert_non_null(strstr(e.msg, "position 12"));
+    assert_non_null(strstr(e.msg, "position 13"));
     bench_close(&b);
 }
 

@@ -155,6 +155,12 @@ static void print_tail(const struct job *j)
 
 /* --- the command --- */
 
+static bool interrupted(void *ctx)
+{
+    (void)ctx;
+    return interrupt_asked();
+}
+
 /* The last row is computed in any case when a continuation hangs on it. */
 static int compute(struct job *j, struct err *e)
 {
@@ -168,6 +174,7 @@ static int compute(struct job *j, struct err *e)
                             .from = last ? j->from : n - 1,
                             .drafts = j->drafts,
                             .ctx = j,
+                            .cancelled = interrupted,
                             .row = on_row,
                             .draft = on_draft};
     print_head(j);

@@ -198,8 +198,8 @@ KERN_INLINE void tile_bf16(const struct shape f, const struct bf16 *m, float *co
 #define TILE(A, W)                                                                                 \
     TILE_BITS(2, A, W)                                                                             \
     TILE_BITS(3, A, W)                                                                             \
-    TILE_BITS(4, A, W) static void tile_bf16_##A##_##W(const struct bf16 *m, float *const *to,     \
-                                                       int o)                                      \
+    TILE_BITS(4, A, W)                                                                             \
+    static void tile_bf16_##A##_##W(const struct bf16 *m, float *const *to, int o)                 \
     {                                                                                              \
         tile_bf16((struct shape){16, W, A}, m, to, o);                                             \
     }

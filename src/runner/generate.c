@@ -169,44 +169,45 @@ static int prepare(struct generation *g, struct err *e)
     return 0;
 }
 
-/* Feeds ids and commits them, in steps of full rows; the logits of the last one are kept if `want`.
- * Stops between steps when cancelled. */
-static int feed_rows(struct generation *g, const int32_t *ids, int n, bool want, struct err *e)
+/* Asks whether to go on; if not, the answer is over. */
+static bool cancelled(struct generation *g)
 {
-    static const bool none[ENGINE_ROWS_MAX] = {false};
-    struct engine *engine = g->m->engine;
-    struct row rows[ENGINE_ROWS_MAX];
-    for (int at = 0; at < n;) {
-        int R = n - at < ENGINE_ROWS_MAX ? n - at : ENGINE_ROWS_MAX;
-        if (g->o.cancelled && g->o.cancelled(g->o.ctx)) {
-            g->finish = FINISH_INTERRUPTED;
-            return 0;
-        }
-        for (int r = 0; r < R; r++)
-            rows[r] = (struct row){g->seq, ids[at + r]};
-        if (engine->ops->step(engine, rows, R, want ? NULL : none, g->logits, e) ||
-            engine->ops->commit(engine, g->seq, R, e))
-            return -e->code;
-        at += R;
-    }
-    return 0;
+    if (g->o.cancelled && g->o.cancelled(g->o.ctx))
+        g->finish = FINISH_INTERRUPTED;
+    return g->finish == FINISH_INTERRUPTED;
 }
 
-/* What has to be in the state before the next choice: at first the prompt, later the token before.
- * The last prompt token goes alone, because there is room for the logits of one row. */
-static int feed(struct generation *g, struct err *e)
+/* The prompt goes chunk by chunk; of the last one the logits are wanted. */
+static int feed_prompt(struct generation *g, struct err *e)
 {
-    if (!g->prompt)
-        return feed_rows(g, &g->ids.ids[g->ids.n - 1], 1, true, e);
+    struct engine *engine = g->m->engine;
     const int32_t *ids = g->prompt->ids;
     g->start_ns = clock_ns();
     for (int i = 0; i < g->n_prompt; i++)
         sampler_accept(g->sampler, ids[i]);
-    if (feed_rows(g, ids + g->n_cached, g->n_prompt - g->n_cached - 1, false, e) ||
-        (!g->finish && feed_rows(g, ids + g->n_prompt - 1, 1, true, e)))
-        return -e->code;
+    for (int at = g->n_cached; at < g->n_prompt && !cancelled(g);) {
+        const int left = g->n_prompt - at, n = left < engine->chunk ? left : engine->chunk;
+        if (engine->ops->prefill(engine, g->seq, ids + at, n, n == left ? g->logits : NULL, e))
+            return -e->code;
+        at += n;
+    }
     g->prompt = NULL;
     return 0;
+}
+
+/* What has to be in the state before the next choice: at first the prompt, later the token
+ * before. */
+static int feed(struct generation *g, struct err *e)
+{
+    struct engine *engine = g->m->engine;
+    if (g->prompt)
+        return feed_prompt(g, e);
+    if (cancelled(g))
+        return 0;
+    const struct row row = {g->seq, g->ids.ids[g->ids.n - 1]};
+    if (engine->ops->step(engine, &row, 1, NULL, g->logits, e))
+        return -e->code;
+    return engine->ops->commit(engine, g->seq, 1, e);
 }
 
 static int choose(struct generation *g, struct err *e)

@@ -11,12 +11,18 @@ struct window {
     double *nll;
 };
 
+static bool cancelled(void *ctx)
+{
+    const struct window *w = ctx;
+    return w->o->cancelled && w->o->cancelled(w->o->ctx);
+}
+
 /* The logits after a token score the one behind it. */
 static int row(void *ctx, size_t pos, const float *logits, struct err *e)
 {
     struct window *w = ctx;
     const size_t next = w->begin + pos + 1;
-    if (w->o->cancelled && w->o->cancelled(w->o->ctx))
+    if (cancelled(ctx))
         return ERR(e, E_INTERRUPTED, "stopped at token %zu", next);
     w->nll[next] = score_nll(logits, w->vocab, w->ids[next]);
     return 0;
@@ -45,6 +51,7 @@ int perplexity_run(struct engine *engine, struct sequence *seq, const struct tok
                                 .n_known = n,
                                 .from = done - 1 - w.begin,
                                 .ctx = &w,
+                                .cancelled = cancelled,
                                 .row = row};
         engine->ops->sequence_reset(seq);
         if (score_run(&s, e))

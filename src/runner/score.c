@@ -7,13 +7,27 @@
 
 enum { SHOWN_ROWS = 16 }; /* rows of logits in memory */
 
-static int feed(const struct score *s, size_t at, int R, const bool *want, float *logits,
-                struct err *e)
+/* The positions that are not shown, chunk by chunk. */
+static int skip(const struct score *s, size_t n, struct err *e)
+{
+    struct engine *g = s->engine;
+    for (size_t at = 0; at < n;) {
+        const size_t left = n - at, chunk = (size_t)g->chunk, k = left < chunk ? left : chunk;
+        if (s->cancelled && s->cancelled(s->ctx))
+            return ERR(e, E_INTERRUPTED, "stopped at token %zu", at);
+        if (g->ops->prefill(g, s->seq, s->ids + at, (int)k, NULL, e))
+            return -e->code;
+        at += k;
+    }
+    return 0;
+}
+
+static int feed(const struct score *s, size_t at, int R, float *logits, struct err *e)
 {
     struct row rows[ENGINE_ROWS_MAX];
     for (int r = 0; r < R; r++)
         rows[r] = (struct row){s->seq, s->ids[at + (size_t)r]};
-    if (s->engine->ops->step(s->engine, rows, R, want, logits, e))
+    if (s->engine->ops->step(s->engine, rows, R, NULL, logits, e))
         return -e->code;
     return s->engine->ops->commit(s->engine, s->seq, R, e);
 }
@@ -31,20 +45,14 @@ static int show_draft(const struct score *s, size_t pos, float *logits, struct e
 
 static int run(const struct score *s, float *logits, struct err *e)
 {
-    static const bool none[ENGINE_ROWS_MAX] = {false};
     const size_t vocab = (size_t)s->engine->weights->config.vocab;
     const size_t most = s->drafts ? 1 : SHOWN_ROWS;
-    size_t pos = 0;
-    while (pos < s->n && pos < s->from) {
-        size_t R = s->from - pos < ENGINE_ROWS_MAX ? s->from - pos : ENGINE_ROWS_MAX;
-        R = s->n - pos < R ? s->n - pos : R;
-        if (feed(s, pos, (int)R, none, logits, e))
-            return -e->code;
-        pos += R;
-    }
+    size_t pos = s->from < s->n ? s->from : s->n;
+    if (skip(s, pos, e))
+        return -e->code;
     while (pos < s->n) {
         const size_t R = s->n - pos < most ? s->n - pos : most;
-        if (feed(s, pos, (int)R, NULL, logits, e))
+        if (feed(s, pos, (int)R, logits, e))
             return -e->code;
         for (size_t r = 0; r < R; r++)
             if (s->row(s->ctx, pos + r, logits + r * vocab, e))

@@ -14,6 +14,9 @@ struct score {
     size_t from;          /* positions before it are fed, but not shown */
     bool drafts;          /* the engine was opened with drafts */
     void *ctx;
+    /* Asked between the chunks of what is not shown; true ends it with E_INTERRUPTED. May be
+     * NULL. */
+    bool (*cancelled)(void *ctx);
     /* Called with the positions ascending, both may fail: the logits after ids[pos]; and the draft
      * head's, given ids[pos + 1] (for pos + 1 < n_known). [vocab], borrowed for the call. */
     int (*row)(void *ctx, size_t pos, const float *logits, struct err *e);
