@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "quant/lowbit.h"
 #include "reference/arith.h"
+#include "model/matrix.h"
 #include "reference/linear.h"
 
 enum { MOST = 300 };
@@ -180,14 +181,14 @@ static void test_rows(void **state)
             m.w = low;
         }
         for (int j = 0; j < COLS; j++)
-            assert_true(linear_row(&m, ROWS - 1, room)[j] == forms[i].value);
+            assert_true(matrix_row(&m, ROWS - 1, room)[j] == forms[i].value);
     }
     for (int i = 0; i < ROWS * COLS; i++) {
         bf16[i] = (uint16_t)(0x3F80 + (i / COLS) * 0x80); /* 1, 2, 4 */
         f32[i] = (float)(i / COLS);
     }
     struct matrix wide = {.format = MATRIX_BF16, .rows = ROWS, .cols = COLS, .w = bf16};
-    assert_true(linear_row(&wide, 2, room)[COLS - 1] == 4);
+    assert_true(matrix_row(&wide, 2, room)[COLS - 1] == 4);
     wide = (struct matrix){.format = MATRIX_F32, .rows = ROWS, .cols = COLS, .w = f32};
     for (int j = 0; j < COLS; j++)
         x[j] = 1;

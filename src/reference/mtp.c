@@ -10,6 +10,7 @@
  *
  * The cache cell of row p depends on the residual at p and the token at p + 1 only, because there
  * is one layer: filling the cache takes the fold, the read and three projections. */
+#include "model/matrix.h"
 #include "reference/arith.h"
 #include "reference/blocks.h"
 #include "reference/linear.h"
@@ -27,7 +28,7 @@ static void fold(struct reference *g, const float *wide, int32_t token, float *h
     float *row = g->scratch.row;
 
     arith_rms(&norm_h, wide, n);
-    arith_rms(&norm_e, linear_row(&w->embed, token, row), embed);
+    arith_rms(&norm_e, matrix_row(&w->embed, token, row), embed);
     linear_apply(&w->mtp.fc_embedding, embed, row, e);
     for (int ig = 0; ig < c->S; ig++) {
         float *to = hyper + (size_t)ig * c->h;

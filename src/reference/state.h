@@ -17,8 +17,8 @@
 #ifndef REFERENCE_STATE_H
 #define REFERENCE_STATE_H
 
+#include "base/layout.h"
 #include "model/engine.h"
-#include "reference/layout.h"
 
 /* Rows of `width` floats: `keep` from before the pending rows (zero before the start of the text),
  * then one for each pending row. */
@@ -133,10 +133,6 @@ int sequence_commit(struct engine *g, struct sequence *s, int n, struct err *e);
 int sequence_save(struct engine *g, const struct sequence *s, struct buf *out, struct err *e);
 int sequence_restore(struct engine *g, struct sequence *s, const void *data, size_t n,
                      struct err *e);
-
-/* identity.c: a number that differs when the saved states could not be told apart by their
- * layout. */
-int identity_of(const struct reference *g, uint64_t *out, struct err *e);
 
 /* Reports to the observer, if there is one. */
 void see(const struct reference *g, const struct at *at, enum seen what, const float *x, int n);

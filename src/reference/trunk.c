@@ -7,9 +7,9 @@
  *       mixed, inj = read(mlp_hyper, hyper);   hyper += inj * moe(mixed) */
 #include <string.h>
 
+#include "model/matrix.h"
 #include "reference/arith.h"
 #include "reference/blocks.h"
-#include "reference/linear.h"
 
 static int add_ple(struct reference *g, const struct at *at, int m, float *hyper, struct err *e)
 {
@@ -60,7 +60,7 @@ int trunk_apply(struct reference *g, struct at *at, float *hyper, struct err *e)
 {
     const struct weights *w = g->base.weights;
     const struct config *c = &w->config;
-    const float *embed = linear_row(&w->embed, at->s->tokens[at->pos], g->scratch.row);
+    const float *embed = matrix_row(&w->embed, at->s->tokens[at->pos], g->scratch.row);
 
     for (int ig = 0; ig < c->S; ig++)
         memcpy(hyper + (size_t)ig * c->h, embed, (size_t)c->h * sizeof *hyper);

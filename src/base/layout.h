@@ -1,7 +1,8 @@
-/* Many arrays in one allocation. A layout function takes every array in turn; it is run once
- * without memory, which counts the bytes, and once more with it. */
-#ifndef REFERENCE_LAYOUT_H
-#define REFERENCE_LAYOUT_H
+/* Many arrays in one allocation, each aligned to 64 bytes if the memory is. A layout function takes
+ * every array in turn; it is run once without memory, which counts the bytes, and once more with
+ * it. */
+#ifndef BASE_LAYOUT_H
+#define BASE_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@ struct layout {
     bool overflow; /* more than size_t can say */
 };
 
-enum { LAYOUT_ALIGN = 16 };
+enum { LAYOUT_ALIGN = 64 };
 
 /* n elements of `bytes` bytes; NULL while counting. */
 static inline void *layout_take(struct layout *a, size_t n, size_t bytes)

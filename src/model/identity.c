@@ -1,15 +1,15 @@
-/* What a save belongs to: a number made of the config, the options that change values, and the
- * weights.
+/* What a save belongs to: see identity.h.
  *
  * Vectors are hashed whole. Of a matrix, its form and eight rows spread over it; of the routed
  * experts and n-gram tables, one row each: hashing every byte of a large store would take minutes,
  * and models that differ by training differ in all of these. */
+#include "model/identity.h"
+
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/mem.h"
-#include "reference/linear.h"
-#include "reference/state.h"
+#include "model/matrix.h"
 
 enum { SAMPLED_ROWS = 8 };
 
@@ -60,7 +60,7 @@ static void add_rows(struct hasher *h, const struct matrix *m, int most)
     add_int(h, m->cols);
     for (int i = 0; i < n; i++) {
         int r = (int)((int64_t)i * m->rows / n);
-        add(h, linear_row(m, r, h->row), (size_t)m->cols * sizeof(float));
+        add(h, matrix_row(m, r, h->row), (size_t)m->cols * sizeof(float));
     }
 }
 
@@ -153,15 +153,27 @@ static void add_config(struct hasher *h, const struct config *c)
         add_int(h, c->attention[il]);
 }
 
-int identity_of(const struct reference *g, uint64_t *out, struct err *e)
+/* The widest matrix row, or row of an n-gram table. */
+static int widest_row(const struct config *c)
 {
-    const struct weights *w = g->base.weights;
-    struct hasher h = {.row = g->scratch.row};
-    int rc = 0;
+    const int widths[] = {c->S * c->h, c->lowrank,      c->nv * c->dv, c->n_heads * c->head_dim,
+                          c->inter,    c->shared_inter, c->ple_dim};
+    int w = 0;
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
+        w = widths[i] > w ? widths[i] : w;
+    return w;
+}
 
-    add_int(&h, g->options.expert_bits);
-    add_int(&h, g->options.mtp_norm);
-    add_int(&h, g->options.drafts);
+int identity_of(const struct weights *w, const struct identity_options *o, uint64_t *out,
+                struct err *e)
+{
+    struct hasher h = {.row = mem_array((size_t)widest_row(&w->config), sizeof *h.row)};
+    int rc = h.row ? 0 : ERR(e, E_NOMEM, "no memory to tell the weights apart");
+    if (rc)
+        return rc;
+    add_int(&h, o->expert_bits);
+    add_int(&h, o->mtp_norm);
+    add_int(&h, o->drafts);
     add_config(&h, &w->config);
     add_matrix(&h, &w->embed);
     add_matrix(&h, &w->head);
@@ -172,6 +184,7 @@ int identity_of(const struct reference *g, uint64_t *out, struct err *e)
         rc = add_ple(&h, w, m, e);
     if (!rc && w->config.n_mtp)
         rc = add_mtp(&h, w, e);
+    mem_free(h.row);
     *out = h.sum;
     return rc;
 }

@@ -1,0 +1,17 @@
+/* What a saved sequence belongs to: a number made of the config, the weights, and the options that
+ * change what is computed. */
+#ifndef MODEL_IDENTITY_H
+#define MODEL_IDENTITY_H
+
+#include "model/weights.h"
+
+struct identity_options {
+    int expert_bits, mtp_norm; /* resolved: enum mtp_norm */
+    bool drafts;
+};
+
+/* Asks the source for a few experts and rows; E_NOMEM, or what the source says. */
+int identity_of(const struct weights *w, const struct identity_options *o, uint64_t *out,
+                struct err *e);
+
+#endif

@@ -1,0 +1,120 @@
+/* A sequence as bytes, and back: see save.h. */
+#include "model/save.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "saves are written as the memory is");
+
+enum { SAVE_SUM_BYTES = 8 };
+
+struct save_header {
+    char magic[8];
+    uint32_t version, n;
+    uint64_t identity, bytes;
+};
+_Static_assert(sizeof(struct save_header) == 32, "as in the picture of save.h");
+
+static const char magic[8] = "CHKSEQ";
+
+void save_part(struct save_parts *p, void *data, size_t bytes)
+{
+    p->each(p, data, bytes);
+    p->bytes += bytes;
+}
+
+static void each_count(struct save_parts *p, void *data, size_t bytes)
+{
+    (void)p, (void)data, (void)bytes;
+}
+
+static void each_save(struct save_parts *p, void *data, size_t bytes)
+{
+    buf_add(p->out, data, bytes);
+}
+
+static void each_restore(struct save_parts *p, void *data, size_t bytes)
+{
+    if (bytes)
+        memcpy(data, p->from + p->bytes, bytes);
+}
+
+static void all_parts(const struct save_form *f, int n, struct save_parts *p)
+{
+    save_part(p, f->tokens, (size_t)n * sizeof *f->tokens);
+    f->parts(f->seq, n, p);
+}
+
+static uint64_t save_bytes(const struct save_form *f, int n)
+{
+    struct save_parts p = {.each = each_count};
+    all_parts(f, n, &p);
+    return sizeof(struct save_header) + p.bytes + SAVE_SUM_BYTES;
+}
+
+int save_write(const struct save_form *f, int n, struct buf *out, struct err *e)
+{
+    struct save_parts p = {.each = each_save, .out = out};
+    struct save_header h = {.version = f->version,
+                            .n = (uint32_t)n,
+                            .identity = f->identity,
+                            .bytes = save_bytes(f, n)};
+    size_t start = out->len;
+
+    memcpy(h.magic, magic, sizeof magic);
+    if (buf_reserve(out, (size_t)h.bytes)) {
+        buf_add(out, &h, sizeof h);
+        all_parts(f, n, &p);
+        uint64_t sum = XXH3_64bits(out->data + start, out->len - start);
+        buf_add(out, &sum, sizeof sum);
+    }
+    return buf_check(out, e);
+}
+
+/* Everything about the bytes that can be wrong, before the sequence is touched. */
+static int save_check(const struct save_form *f, const char *data, size_t n, struct err *e)
+{
+    struct save_header h;
+    uint64_t sum;
+
+    if (n < sizeof h + SAVE_SUM_BYTES || memcmp(data, magic, sizeof magic))
+        return ERR(e, E_FORMAT, "these %zu bytes are not a saved sequence", n);
+    memcpy(&h, data, sizeof h);
+    memcpy(&sum, data + n - SAVE_SUM_BYTES, sizeof sum);
+    if (h.version != f->version)
+        return ERR(e, E_FORMAT, "saved sequence of version %u, this engine reads %u", h.version,
+                   f->version);
+    if (h.bytes != n || XXH3_64bits(data, n - SAVE_SUM_BYTES) != sum)
+        return ERR(e, E_FORMAT, "saved sequence is damaged: %zu bytes of %llu, or a wrong checksum",
+                   n, (unsigned long long)h.bytes);
+    if (h.identity != f->identity)
+        return ERR(e, E_FORMAT,
+                   "saved sequence belongs to another model, to another engine or to other options "
+                   "(expert bits, drafts, draft head norm)");
+    if (h.n > (uint32_t)f->ctx)
+        return ERR(e, E_LIMIT, "saved sequence of %u tokens, this context holds %d", h.n, f->ctx);
+    if (save_bytes(f, (int)h.n) != n)
+        return ERR(e, E_FORMAT, "saved sequence of %u tokens has %zu bytes, want %llu", h.n, n,
+                   (unsigned long long)save_bytes(f, (int)h.n));
+    for (uint32_t i = 0; i < h.n; i++) {
+        int32_t token;
+        memcpy(&token, data + sizeof h + i * sizeof token, sizeof token);
+        if (token < 0 || token >= f->vocab)
+            return ERR(e, E_FORMAT, "saved sequence: token %d at %u is not in the vocabulary of %d",
+                       token, i, f->vocab);
+    }
+    return 0;
+}
+
+int save_read(const struct save_form *f, const void *data, size_t bytes, int *n, struct err *e)
+{
+    struct save_header h;
+    struct save_parts p = {.each = each_restore, .from = (const char *)data + sizeof h};
+    int rc = save_check(f, data, bytes, e);
+    if (rc)
+        return rc;
+    memcpy(&h, data, sizeof h);
+    all_parts(f, (int)h.n, &p);
+    *n = (int)h.n;
+    return 0;
+}

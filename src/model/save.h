@@ -1,0 +1,46 @@
+/* A sequence as bytes, and back, for any engine. All numbers little-endian, floats IEEE 754.
+ *
+ *   offset  bytes
+ *        0      8   "CHKSEQ" 0 0
+ *        8      4   version of the engine's parts
+ *       12      4   n, committed tokens
+ *       16      8   identity of engine, model, config and options (model/identity.h)
+ *       24      8   bytes of the whole save
+ *       32          tokens int32 [n], then the engine's parts, without gaps
+ *      end-8    8   XXH3 (64 bits) of all bytes before
+ *
+ * An engine lists its parts once, in a function that is run to count, to save and to restore. */
+#ifndef MODEL_SAVE_H
+#define MODEL_SAVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* What the listing function hands its arrays to. */
+struct save_parts {
+    void (*each)(struct save_parts *p, void *data, size_t bytes);
+    struct buf *out;  /* saving: appended here */
+    const char *from; /* restoring: read from here on */
+    size_t bytes;     /* so far */
+};
+void save_part(struct save_parts *p, void *data, size_t bytes);
+
+struct save_form {
+    uint32_t version;
+    uint64_t identity;
+    int ctx, vocab;  /* what restoring has room for */
+    int32_t *tokens; /* [ctx] */
+    /* Every part of the state of n tokens, but the tokens. */
+    void (*parts)(void *seq, int n, struct save_parts *p);
+    void *seq;
+};
+
+/* Appends the state of n tokens. E_NOMEM. */
+int save_write(const struct save_form *f, int n, struct buf *out, struct err *e);
+/* Overwrites the parts and says how many tokens there are. E_FORMAT, E_LIMIT: nothing is touched. */
+int save_read(const struct save_form *f, const void *data, size_t bytes, int *n, struct err *e);
+
+#endif
