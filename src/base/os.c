@@ -1,6 +1,7 @@
 /* System differences: see os.h. Linux; macOS where the comment says so. */
 #include "base/os.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -135,4 +137,59 @@ void os_start_writeback(int fd, uint64_t off, uint64_t n)
 void os_advise_sequential(int fd)
 {
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
+int os_open_direct(const char *path, int *fd, bool *direct, struct err *e)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT); /* macOS: fcntl(F_NOCACHE) */
+    *direct = *fd >= 0;
+    if (*fd < 0 && errno == EINVAL)
+        *fd = open(path, O_RDONLY | O_CLOEXEC);
+    return *fd >= 0 ? 0 : err_sys(e, "%s: cannot be opened for reading", path);
+}
+
+void os_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void note_refusal(struct os_pages *p, const char *what)
+{
+    struct err e = {0};
+    (void)err_sys(&e, "%s", what);
+    snprintf(p->why_not, sizeof p->why_not, "%.*s", (int)sizeof p->why_not - 1, e.msg);
+}
+
+int os_pages_take(size_t bytes, struct os_pages *out, struct err *e)
+{
+    *out = (struct os_pages){0};
+    if (!bytes)
+        return 0;
+    if (bytes > SIZE_MAX / 2)
+        return ERR(e, E_NOMEM, "no memory for %zu bytes", bytes);
+    size_t size = (bytes + OS_PAGES_ALIGN - 1) / OS_PAGES_ALIGN * OS_PAGES_ALIGN;
+    size_t room = size + OS_PAGES_ALIGN; /* an aligned part of it is kept */
+    uint8_t *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return err_sys(e, "no memory for %zu bytes", bytes);
+    size_t before = (OS_PAGES_ALIGN - (uintptr_t)p % OS_PAGES_ALIGN) % OS_PAGES_ALIGN;
+    if (before)
+        munmap(p, before);
+    munmap(p + before + size, OS_PAGES_ALIGN - before);
+    *out = (struct os_pages){.data = p + before, .bytes = size};
+    out->huge = madvise(out->data, size, MADV_HUGEPAGE) == 0;
+    if (!out->huge)
+        note_refusal(out, "no huge pages");
+    out->locked = mlock2(out->data, size, MLOCK_ONFAULT) == 0; /* macOS: mlock */
+    if (!out->locked)
+        note_refusal(out, "cannot be locked");
+    return 0;
+}
+
+void os_pages_free(struct os_pages *p)
+{
+    if (p->data)
+        munmap(p->data, p->bytes);
+    *p = (struct os_pages){0};
 }

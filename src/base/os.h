@@ -30,4 +30,23 @@ void os_start_writeback(int fd, uint64_t off, uint64_t n);
 /* Reads ahead of sequential use. A hint. */
 void os_advise_sequential(int fd);
 
+/* Opens an existing file so that reads go past the page cache. direct: false where its file system
+ * does not do that (the file is then open in the ordinary way). E_IO, E_NOTFOUND. */
+int os_open_direct(const char *path, int *fd, bool *direct, struct err *e);
+void os_close(int fd);
+
+/* Zeroed memory straight from the system, aligned to OS_PAGES_ALIGN: for what is large and stays.
+ * In huge pages where the system has them; locked pages are locked as they are first touched. What
+ * is not granted is not a failure: why_not says what the system answered. */
+#define OS_PAGES_ALIGN ((size_t)2 << 20)
+struct os_pages {
+    uint8_t *data;
+    size_t bytes; /* as asked for, rounded up to OS_PAGES_ALIGN */
+    bool huge, locked;
+    char why_not[120]; /* "" when both are true */
+};
+/* bytes 0: data NULL. E_NOMEM. */
+int os_pages_take(size_t bytes, struct os_pages *out, struct err *e);
+void os_pages_free(struct os_pages *p); /* zeros are fine */
+
 #endif
