@@ -3,12 +3,15 @@
 #ifndef STREAM_DENSE_H
 #define STREAM_DENSE_H
 
+#include "base/os.h"
 #include "model/weights.h"
 #include "store/store.h"
 
 struct dense {
     const struct store *store;
-    uint8_t *data; /* the contents of dense.bin */
+    struct weight_source rest; /* the store's own */
+    struct os_pages pages;
+    uint8_t *data; /* the contents of dense.bin; in pages */
     size_t size;
     bool locked; /* false: `why` says what the system answered */
     char why[120];

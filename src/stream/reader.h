@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 
-enum { READER_ALIGN = 4096, READER_DEPTH_MAX = 64 };
+enum { READER_ALIGN = 4096, READER_DEPTH_MAX = 64, READER_FILES_MAX = 8 };
 
 struct reader;
 
@@ -49,6 +49,17 @@ struct reader {
     const struct reader_ops *ops;
     int depth; /* the most requests in flight */
 };
+
+/* For readers: n more bytes of q have come after *got. *got becomes where to go on, a multiple of
+ * READER_ALIGN unless all is there (direct reads go on at whole blocks only; part of one is read
+ * again). false: this is the end of the file, or nothing that can be gone on from. */
+static inline bool reader_advance(const struct read_request *q, size_t *got, size_t n)
+{
+    size_t all = *got + n, blocks = all / READER_ALIGN * READER_ALIGN;
+    bool more = all >= q->want || blocks > *got;
+    *got = all >= q->want ? all : blocks;
+    return more;
+}
 
 /* E_UNSUPPORTED where the system has no io_uring or forbids it. */
 int reader_uring_open(int depth, struct reader **out, struct err *e);

@@ -69,8 +69,9 @@ struct stream_entry {
 int stream_begin(struct stream *st, int il, const struct stream_use *uses, int n, enum cause cause,
                  struct err *e);
 /* Entries that became ready since the last call, at most max: out [max]. wait: blocks until there
- * is at least one. 0 entries with wait: all of the visit were handed out (or cut: *cut counts them).
- * On failure the visit is over: all is unpinned. */
+ * is at least one. 0 entries with wait: all of the visit were handed out, or cut. A visit that is
+ * longer than the pool needs entries given back before it waits for more. On failure the visit is
+ * over: all is unpinned, and stream_end does nothing more. */
 int stream_ready(struct stream *st, bool wait, struct stream_entry *out, int max, int *n,
                  struct err *e);
 void stream_done(struct stream *st, int i);

@@ -1,0 +1,116 @@
+/* Rows of the n-gram tables: whole blocks are read, the rows inside them copied out, so that what is
+ * kept is as small as the rows. Rows are taken in ascending order, so that those that share a block
+ * share its read. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "stream/inside.h"
+#include "stream/order.h"
+
+static uint64_t block_of(uint64_t byte)
+{
+    return byte / READER_ALIGN * READER_ALIGN;
+}
+
+static uint64_t block_end(uint64_t byte)
+{
+    return block_of(byte + READER_ALIGN - 1);
+}
+
+int rows_open(struct stream *st, struct err *e)
+{
+    struct rows *w = &st->rows;
+    size_t n = st->o.rows_max > 0 ? (size_t)st->o.rows_max : 0;
+    if (!st->store->manifest.ngram.rows || !n)
+        return 0;
+    w->max = (int)n;
+    w->row_bytes = st->store->manifest.ngram.row_bytes;
+    w->extent = EXTENT_BLOCKS * READER_ALIGN;
+    if (w->extent < block_end((uint64_t)w->row_bytes) + READER_ALIGN)
+        w->extent = block_end((uint64_t)w->row_bytes) + READER_ALIGN;
+    w->row = mem_array(n, sizeof *w->row);
+    w->order = mem_array(n, sizeof *w->order);
+    w->data = mem_array(n, (size_t)w->row_bytes);
+    w->path = file_join(st->store->dir, "ngram.bin");
+    if (!w->row || !w->order || !w->data || !w->path)
+        return ERR(e, E_NOMEM, "out of memory for %zu n-gram rows", n);
+    return st->reader->ops->add(st->reader, w->path, &w->file, e);
+}
+
+static bool before(const void *ctx, int a, int b)
+{
+    const uint64_t *row = ctx;
+    return row[a] < row[b];
+}
+
+int stream_rows_begin(struct stream *st, const uint64_t *rows, int n, struct err *e)
+{
+    struct rows *w = &st->rows;
+    (void)e;
+    assert(n <= w->max);
+    w->generation++;
+    w->n = w->n_left = n;
+    w->next = 0;
+    err_clear(&w->failure);
+    for (int i = 0; i < n; i++) {
+        assert(rows[i] < st->store->manifest.ngram.rows);
+        w->row[i] = rows[i];
+        w->order[i] = i;
+    }
+    order_sort(w->order, n, before, w->row);
+    reads_pump(st);
+    return 0;
+}
+
+int stream_rows_wait(struct stream *st, struct err *e)
+{
+    struct rows *w = &st->rows;
+    reads_pump(st);
+    while (w->n_left && !w->failure.code)
+        reads_wait(st, CAUSE_NGRAM);
+    if (!w->failure.code)
+        return 0;
+    w->generation++; /* what is still in flight is not looked at */
+    w->n = w->next = w->n_left = 0;
+    return ERR(e, w->failure.code, "%s", w->failure.msg);
+}
+
+const uint8_t *stream_row(const struct stream *st, int i)
+{
+    return st->rows.data + (size_t)i * (size_t)st->rows.row_bytes;
+}
+
+static uint64_t row_at(const struct rows *w, int k)
+{
+    return w->row[w->order[k]] * (uint64_t)w->row_bytes;
+}
+
+/* One read: the next row, and all that follow in the same blocks or the ones right behind, as far
+ * as an extent goes. */
+bool rows_start_next(struct stream *st)
+{
+    struct rows *w = &st->rows;
+    if (w->next == w->n || w->failure.code)
+        return false;
+    int from = w->next, to = from;
+    uint64_t off = block_of(row_at(w, from)), end = off;
+    for (; to < w->n; to++) {
+        uint64_t at = row_at(w, to), until = block_end(at + (uint64_t)w->row_bytes);
+        if (to > from && (block_of(at) > end || until - off > w->extent))
+            break;
+        end = until;
+    }
+    w->next = to;
+    reads_start_rows(st, from, to, off, (size_t)(end - off));
+    return true;
+}
+
+void rows_arrived(struct stream *st, const struct op *op)
+{
+    struct rows *w = &st->rows;
+    for (int k = op->from; k < op->to && !w->failure.code; k++)
+        memcpy(w->data + (size_t)w->order[k] * (size_t)w->row_bytes,
+               op->room + (row_at(w, k) - op->off), (size_t)w->row_bytes);
+    w->n_left -= op->to - op->from;
+}

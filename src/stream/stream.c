@@ -1,0 +1,200 @@
+/* A stream: opening and closing, and what needs no reads. See stream.h; inside.h is the map. */
+#include "stream/stream.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "stream/inside.h"
+
+static int check_options(const struct stream *st, struct err *e);
+static int open_counters(struct stream *st, struct err *e);
+static int open_records(struct stream *st, int bits, struct err *e);
+static int open_reader(struct stream *st, struct err *e);
+static int open_pool(struct stream *st, struct err *e);
+
+int stream_slots_min(const struct store *s)
+{
+    const struct expert_layout *x = &s->manifest.experts;
+    int want = 2 * s->config.K; /* one token's, and as many that are being read ahead */
+    if (want < 16)
+        want = 16; /* two groups of a prefill */
+    return want < x->n_layers * x->E ? want : x->n_layers * x->E;
+}
+
+static void record_layout(const struct store *s, int bits, struct record_file *out)
+{
+    const struct expert_layout *x = &s->manifest.experts;
+    (void)bits;
+    *out = (struct record_file){.file = -1, .stride = x->stride};
+    memcpy(out->w, x->w, sizeof out->w);
+    memcpy(out->s, x->s, sizeof out->s);
+    memcpy(out->b, x->b, sizeof out->b);
+}
+
+uint64_t stream_slot_bytes(const struct store *s, int bits, int miss_bits)
+{
+    struct record_file a, b;
+    record_layout(s, bits, &a);
+    record_layout(s, miss_bits ? miss_bits : bits, &b);
+    return a.stride > b.stride ? a.stride : b.stride;
+}
+
+int stream_open(const struct store *s, const struct stream_options *o, struct stream **out,
+                struct err *e)
+{
+    struct stream *st = mem_zalloc(1, sizeof *st);
+    *out = NULL;
+    if (!st)
+        return ERR(e, E_NOMEM, "out of memory for reading experts");
+    *st = (struct stream){.store = s,
+                          .experts = &s->manifest.experts,
+                          .o = *o,
+                          .reader = o->reader,
+                          .last_layer = -1};
+    st->o.bits = o->bits ? o->bits : 4;
+    int rc = check_options(st, e);
+    if (!rc)
+        rc = open_counters(st, e);
+    if (!rc)
+        rc = open_reader(st, e);
+    if (!rc)
+        rc = open_records(st, st->o.bits, e);
+    if (!rc && o->miss_bits)
+        rc = open_records(st, o->miss_bits, e);
+    if (!rc)
+        rc = open_pool(st, e);
+    if (!rc)
+        rc = visit_open(st, e);
+    if (!rc)
+        rc = rows_open(st, e);
+    if (!rc)
+        rc = lookahead_open(st, e);
+    if (!rc)
+        rc = reads_open(st, e);
+    if (rc) {
+        stream_close(st);
+        return rc;
+    }
+    *out = st;
+    return 0;
+}
+
+void stream_close(struct stream *st)
+{
+    if (!st)
+        return;
+    if (st->op)
+        reads_drain(st);
+    if (st->reader)
+        st->reader->ops->close(st->reader);
+    pool_close(&st->pool);
+    mem_free(st->visit.entry);
+    mem_free(st->visit.order);
+    mem_free(st->visit.ready);
+    mem_free(st->visit.waiting);
+    mem_free(st->rows.row);
+    mem_free(st->rows.order);
+    mem_free(st->rows.data);
+    mem_free(st->rows.path);
+    mem_free(st->lookahead.expert);
+    mem_free(st->lookahead.warm);
+    mem_free(st->op);
+    mem_free(st->op_room);
+    for (int b = 0; b < BITS_END; b++)
+        mem_free(st->path[b]);
+    mem_free(st->own.layer);
+    mem_free(st);
+}
+
+void stream_expert(const struct stream *st, const uint8_t *record, int bits, struct expert *out)
+{
+    static const enum matrix_format formats[BITS_END] = {
+        [2] = MATRIX_Q2, [3] = MATRIX_Q3, [4] = MATRIX_Q4};
+    const struct expert_layout *x = st->experts;
+    const struct record_file *f = &st->record[bits];
+    struct matrix *to[EXPERT_MATRICES] = {&out->gate, &out->up, &out->down};
+    for (int i = 0; i < EXPERT_MATRICES; i++)
+        *to[i] = (struct matrix){.format = formats[bits],
+                                 .rows = i == EXPERT_DOWN ? x->h : x->inter,
+                                 .cols = i == EXPERT_DOWN ? x->inter : x->h,
+                                 .w = record + f->w[i],
+                                 .scales = (const uint16_t *)(const void *)(record + f->s[i]),
+                                 .biases = (const uint16_t *)(const void *)(record + f->b[i]),
+                                 .group = x->group};
+}
+
+void stream_forget(struct stream *st)
+{
+    st->lookahead.next = st->lookahead.n;
+    st->lookahead.next_warm = st->lookahead.n_warm;
+    if (!st->visit.open)
+        reads_drain(st);
+    for (int i = 0; i < st->pool.n; i++)
+        if (st->pool.slot[i].state == SLOT_READY && st->pool.slot[i].pin == POOL_NONE)
+            reads_drop(st, i);
+}
+
+static int check_options(const struct stream *st, struct err *e)
+{
+    const struct stream_options *o = &st->o;
+    int least = stream_slots_min(st->store);
+    if (o->pool == ENGINE_POOL_MAP && (o->bits != 4 || o->miss_bits))
+        return ERR(e, E_UNSUPPORTED, "--pool map: works with experts of 4 bits alone");
+    if (o->pool == ENGINE_POOL_COPY && o->slots < least)
+        return ERR(e, E_LIMIT, "the pool has %d slots for experts, want at least %d", o->slots,
+                   least);
+    if (o->depth < 0 || o->depth > READER_DEPTH_MAX)
+        return ERR(e, E_ARG, "%d reads in flight: want 1 to %d, or 0 to measure", o->depth,
+                   READER_DEPTH_MAX);
+    return 0;
+}
+
+/* Without counters of an engine there are some nobody looks at, so that counting asks nothing. */
+static int open_counters(struct stream *st, struct err *e)
+{
+    st->counters = st->o.counters ? st->o.counters : &st->own;
+    if (st->o.counters)
+        return 0;
+    st->own.n_layers = st->experts->n_layers;
+    st->own.layer = mem_zalloc((size_t)st->experts->n_layers, sizeof *st->own.layer);
+    return st->own.layer ? 0 : ERR(e, E_NOMEM, "out of memory for counters");
+}
+
+static int open_reader(struct stream *st, struct err *e)
+{
+    int depth = st->o.depth ? st->o.depth : 8, rc = 0;
+    if (!st->reader)
+        rc = reader_pread_open(depth, &st->reader, e);
+    st->depth = !rc && st->reader->depth < depth ? st->reader->depth : depth;
+    return rc;
+}
+
+static int open_records(struct stream *st, int bits, struct err *e)
+{
+    struct record_file *f = &st->record[bits];
+    if (bits != 4)
+        return ERR(e, E_UNSUPPORTED, "experts of %d bits cannot be streamed yet", bits);
+    record_layout(st->store, bits, f);
+    if (st->o.pool == ENGINE_POOL_MAP)
+        return 0;
+    f->path = st->path[bits] = file_join(st->store->dir, "experts.bin");
+    if (!f->path)
+        return ERR(e, E_NOMEM, "out of memory opening experts of %d bits", bits);
+    return st->reader->ops->add(st->reader, f->path, &f->file, e);
+}
+
+static int open_pool(struct stream *st, struct err *e)
+{
+    int n_keys = st->experts->n_layers * st->experts->E;
+    bool map = st->o.pool == ENGINE_POOL_MAP;
+    int slots = map ? 0 : st->o.slots < n_keys ? st->o.slots : n_keys;
+    uint64_t bytes = stream_slot_bytes(st->store, st->o.bits, st->o.miss_bits);
+    int rc = pool_open(&st->pool, slots, (size_t)bytes, n_keys, e);
+    if (rc)
+        return rc;
+    st->counters->pool_slots = (uint64_t)slots;
+    st->counters->pool_bytes = st->pool.pages.bytes;
+    return 0;
+}
