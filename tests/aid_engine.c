@@ -112,6 +112,9 @@ static int fake_step(struct engine *base, const struct row *rows, int R, const b
         assert(rows[r].seq->pending == 0);
     int rc = count_step(g->f, e);
     for (int r = 0; !rc && r < R; r++)
+        if (rows[r].token == g->f->bad_token && rows[r].token > 0)
+            rc = ERR(e, E_NONFINITE, "fake engine: token %d is bad", rows[r].token);
+    for (int r = 0; !rc && r < R; r++)
         rc = row_apply(g, rows[r].seq, rows[r].token,
                        !want || want[r] ? logits + (size_t)r * vocab : NULL, e);
     for (int r = 0; rc && r < R; r++)
@@ -151,10 +154,13 @@ static int fake_draft(struct sequence *s, int32_t next, int depth, int32_t *toke
 {
     const int vocab = s->engine->base.weights->config.vocab;
     (void)e;
-    assert(depth == 1 && s->pending == 0 && s->len > 0 && s->len < s->ctx);
-    s->tokens[s->len] = next;
-    aid_fake_logits(s->tokens, (size_t)s->len + 1, vocab, logits);
-    tokens[0] = engine_argmax(logits, vocab);
+    assert(depth >= 1 && depth <= ENGINE_DRAFTS_MAX && s->pending == 0 && s->len > 0);
+    for (int d = 0; d < depth; d++, logits += vocab) {
+        assert(s->len + d < s->ctx);
+        s->tokens[s->len + d] = next;
+        aid_fake_logits(s->tokens, (size_t)(s->len + d + 1), vocab, logits);
+        next = tokens[d] = engine_argmax(logits, vocab);
+    }
     return 0;
 }
 
@@ -193,6 +199,8 @@ void aid_model_open(struct model *m, struct aid_fake *f, int vocab, int ctx)
     struct err e = {0};
     *m = (struct model){.ctx = ctx, .sample = SAMPLE_GREEDY};
     m->weights.config.vocab = vocab;
+    m->drafts = true;
+    pace_init(&m->pace);
     int rc = fake_open(&m->weights, NULL, &m->engine, &e);
     assert(rc == 0);
     ((struct fake *)m->engine)->f = f;

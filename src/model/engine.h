@@ -7,7 +7,8 @@
  *
  *      len --step(R rows of the sequence)--> len, R pending --commit(n <= R)--> len + n
  *
- * What is computed does not depend on how tokens were split into steps (docs/numerics.md). An
+ * Sequences know nothing of one another: while one has rows pending, others may step, prefill and
+ * commit. What is computed does not depend on how tokens were split into steps (docs/numerics.md). An
  * engine and its sequences are used by one thread at a time. */
 #ifndef MODEL_ENGINE_H
 #define MODEL_ENGINE_H

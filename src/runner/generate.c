@@ -1,6 +1,7 @@
 /* From prompt to text: see generate.h. */
 #include "runner/generate.h"
 
+#include <assert.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -9,26 +10,44 @@
 #include "text/detok.h"
 #include "text/stop.h"
 
+/* A token that was drawn and not given yet. */
+struct made {
+    int32_t id;
+    uint64_t hash; /* of the logits it was drawn from */
+    uint64_t ns;   /* when */
+};
+
 struct generation {
     struct model *m;
     struct sequence *seq;
     struct generate_options o;
+    struct batch *own, *batch;   /* own: NULL when it was given one */
     const struct tokens *prompt; /* NULL once fed */
     int n_prompt, n_cached, n_max;
-    struct sampler *sampler;
-    float *logits; /* [vocab] of the last token fed */
-    struct tokens ids;
+    struct sampler *sampler;             /* has seen all that was made */
+    struct drafter drafter;              /* has seen all that was given */
+    int32_t rows[1 + ENGINE_DRAFTS_MAX]; /* of the step under way or not yet committed */
+    int n_rows;
+    struct made made[1 + ENGINE_DRAFTS_MAX];
+    int n_made, n_given; /* of the latest step */
+    struct tokens ids;   /* given */
+    uint64_t hash;       /* of the logits of the last one */
     struct detok detok;
     struct stop stop;
-    struct buf piece, text; /* of the token just made: before and behind the stop strings */
+    struct buf piece, text; /* of the token just given: before and behind the stop strings */
     enum finish finish;
+    struct err failure; /* of a step or a draw; the next call returns it */
+    int n_drafted, n_accepted, n_steps;
     uint64_t start_ns, first_ns, last_ns; /* call, first token, latest token */
 };
 
 static int prepare(struct generation *g, struct err *e);
-static int feed(struct generation *g, struct err *e);
-static int choose(struct generation *g, struct err *e);
+static int advance(struct generation *g, struct err *e);
+static void give(struct generation *g);
+static int settle(struct generation *g, struct err *e);
 static int release(struct generation *g, struct err *e);
+static bool cancelled(struct generation *g);
+static void draw(struct generation *g, const float *logits);
 
 const char *finish_name(enum finish f)
 {
@@ -79,8 +98,13 @@ void generation_close(struct generation *g)
 {
     if (!g)
         return;
+    if (g->n_rows) { /* nothing to report to: who cares calls generation_end */
+        struct err e = {0};
+        settle(g, &e);
+    }
+    batch_close(g->own);
     sampler_close(g->sampler);
-    mem_free(g->logits);
+    drafter_free(&g->drafter);
     tokens_free(&g->ids);
     stop_free(&g->stop);
     buf_free(&g->piece);
@@ -95,11 +119,23 @@ int generation_next(struct generation *g, const char **text, size_t *len, struct
     if (g->finish)
         return 0;
     buf_clear(&g->text);
-    if (feed(g, e) || (!g->finish && choose(g, e)) || release(g, e))
+    if (advance(g, e) || release(g, e))
         return -e->code;
     *text = buf_str(&g->text);
     *len = g->text.len;
     return 0;
+}
+
+int generation_waiting(const struct generation *g)
+{
+    return g->n_made - g->n_given;
+}
+
+int generation_end(struct generation *g, struct err *e)
+{
+    if (!g->finish)
+        g->finish = FINISH_INTERRUPTED;
+    return settle(g, e);
 }
 
 int generation_result(const struct generation *g, struct generate_result *out, struct err *e)
@@ -111,7 +147,6 @@ int generation_result(const struct generation *g, struct generate_result *out, s
             return -e->code;
         }
     const bool any = g->ids.n > 0;
-    const size_t bytes = (size_t)g->m->weights.config.vocab * sizeof *g->logits;
     *out = (struct generate_result){
         .finish = g->finish,
         .n_prompt = g->n_prompt,
@@ -119,7 +154,10 @@ int generation_result(const struct generation *g, struct generate_result *out, s
         .n_generated = (int)g->ids.n,
         .prefill_s = any ? (double)(g->first_ns - g->start_ns) * 1e-9 : 0,
         .decode_s = any ? (double)(g->last_ns - g->first_ns) * 1e-9 : 0,
-        .logits_hash = any ? XXH3_64bits(g->logits, bytes) : 0,
+        .n_drafted = g->n_drafted,
+        .n_accepted = g->n_accepted,
+        .n_steps = g->n_steps,
+        .logits_hash = g->hash,
         .ids = ids,
     };
     return 0;
@@ -137,7 +175,7 @@ int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
     rc = generation_next(g, &text, &len, e);
     while (!rc && text) {
         if (len && o->on_text && o->on_text(o->ctx, text, len)) {
-            g->finish = FINISH_INTERRUPTED;
+            rc = generation_end(g, e);
             break;
         }
         rc = generation_next(g, &text, &len, e);
@@ -158,15 +196,33 @@ static int prepare(struct generation *g, struct err *e)
     if (g->o.n_stop && !m->tokenizer)
         return ERR(e, E_ARG, "stop strings need a tokenizer, and the model was opened without");
     if (sampler_open(vocab, n_used, &g->o.sample, &g->sampler, e) ||
-        stop_init(&g->stop, g->o.stop, g->o.n_stop, e))
+        stop_init(&g->stop, g->o.stop, g->o.n_stop, e) ||
+        drafter_init(&g->drafter, m, &g->o.draft, g->n_prompt + g->n_max, e) ||
+        (!g->o.batch && batch_open(m, 1, g->o.draft.most, &g->own, e)))
         return -e->code;
+    g->batch = g->own ? g->own : g->o.batch;
     detok_init(&g->detok, m->tokenizer, !g->o.ignore_stop_ids);
-    g->logits = mem_array((size_t)vocab, sizeof *g->logits);
     g->ids.ids = mem_array((size_t)g->n_max, sizeof *g->ids.ids);
-    if (!g->logits || !g->ids.ids || !buf_reserve(&g->piece, 256) || !buf_reserve(&g->text, 256))
+    if (!g->ids.ids || !buf_reserve(&g->piece, 256) || !buf_reserve(&g->text, 256))
         return ERR(e, E_NOMEM, "no memory for an answer of %d tokens", g->n_max);
     g->ids.cap = (size_t)g->n_max;
     return 0;
+}
+
+/* One token is given, if the answer goes on: one that waits, or else one of a step. */
+static int advance(struct generation *g, struct err *e)
+{
+    if (generation_waiting(g))
+        cancelled(g);
+    else
+        batch_run(g->batch, &g, 1);
+    if (!g->finish && generation_waiting(g))
+        give(g);
+    else if (g->failure.code) {
+        *e = g->failure;
+        return -e->code;
+    }
+    return g->finish || !generation_waiting(g) ? settle(g, e) : 0;
 }
 
 /* Asks whether to go on; if not, the answer is over. */
@@ -177,59 +233,34 @@ static bool cancelled(struct generation *g)
     return g->finish == FINISH_INTERRUPTED;
 }
 
-/* The prompt goes chunk by chunk; of the last one the logits are wanted. */
-static int feed_prompt(struct generation *g, struct err *e)
+static void give(struct generation *g)
 {
-    struct engine *engine = g->m->engine;
-    const int32_t *ids = g->prompt->ids;
-    g->start_ns = clock_ns();
-    for (int i = 0; i < g->n_prompt; i++)
-        sampler_accept(g->sampler, ids[i]);
-    for (int at = g->n_cached; at < g->n_prompt && !cancelled(g);) {
-        const int left = g->n_prompt - at, n = left < engine->chunk ? left : engine->chunk;
-        if (engine->ops->prefill(engine, g->seq, ids + at, n, n == left ? g->logits : NULL, e))
-            return -e->code;
-        at += n;
-    }
-    g->prompt = NULL;
-    return 0;
-}
-
-/* What has to be in the state before the next choice: at first the prompt, later the token
- * before. */
-static int feed(struct generation *g, struct err *e)
-{
-    struct engine *engine = g->m->engine;
-    if (g->prompt)
-        return feed_prompt(g, e);
-    if (cancelled(g))
-        return 0;
-    const struct row row = {g->seq, g->ids.ids[g->ids.n - 1]};
-    if (engine->ops->step(engine, &row, 1, NULL, g->logits, e))
-        return -e->code;
-    return engine->ops->commit(engine, g->seq, 1, e);
-}
-
-static int choose(struct generation *g, struct err *e)
-{
-    int32_t id;
-    const size_t position = (size_t)g->n_prompt + g->ids.n;
-    if (sampler_choose(g->sampler, g->logits, position, &id, e) || tokens_push(&g->ids, id, e))
-        return -e->code;
-    g->last_ns = clock_ns();
+    const struct made *made = &g->made[g->n_given++];
+    g->ids.ids[g->ids.n++] = made->id;
+    g->hash = made->hash;
+    g->last_ns = made->ns;
     if (g->ids.n == 1)
-        g->first_ns = g->last_ns;
-    sampler_accept(g->sampler, id);
+        g->first_ns = made->ns;
+    drafter_push(&g->drafter, made->id);
     buf_clear(&g->piece);
-    if (!g->o.ignore_stop_ids && model_is_stop(g->m, id))
+    if (!g->o.ignore_stop_ids && model_is_stop(g->m, made->id))
         g->finish = FINISH_STOP;
     else if (g->m->tokenizer)
-        detok_push(&g->detok, id, &g->piece);
+        detok_push(&g->detok, made->id, &g->piece);
     if (stop_push(&g->stop, g->piece.data, g->piece.len, &g->text))
         g->finish = FINISH_STOP;
     if (!g->finish && g->ids.n == (size_t)g->n_max)
         g->finish = FINISH_LENGTH;
-    return 0;
+}
+
+/* Commits a row for each token given: the row of the one before it. The rest never happened. */
+static int settle(struct generation *g, struct err *e)
+{
+    struct engine *engine = g->m->engine;
+    const int n_rows = g->n_rows;
+    g->n_rows = 0;
+    g->n_made = g->n_given;
+    return n_rows ? engine->ops->commit(engine, g->seq, g->n_given, e) : 0;
 }
 
 /* At the end, what was held back until then. */
@@ -243,4 +274,102 @@ static int release(struct generation *g, struct err *e)
             stop_finish(&g->stop, &g->text);
     }
     return buf_check(&g->piece, e) ? -e->code : buf_check(&g->text, e);
+}
+
+/* --- making tokens --- */
+
+bool generation_wants_prompt(const struct generation *g)
+{
+    return g->prompt && !g->finish && !g->failure.code;
+}
+
+bool generation_wants_step(const struct generation *g)
+{
+    return !g->prompt && !generation_waiting(g) && !g->finish && !g->failure.code;
+}
+
+/* Chunk by chunk; of the last one the logits are wanted. */
+void generation_feed_prompt(struct generation *g, float *logits)
+{
+    struct engine *engine = g->m->engine;
+    const int32_t *ids = g->prompt->ids;
+    g->start_ns = clock_ns();
+    for (int i = 0; i < g->n_prompt; i++) {
+        sampler_accept(g->sampler, ids[i]);
+        drafter_push(&g->drafter, ids[i]);
+    }
+    for (int at = g->n_cached, n; at < g->n_prompt; at += n) {
+        const int left = g->n_prompt - at;
+        n = left < engine->chunk ? left : engine->chunk;
+        if (cancelled(g) || engine->ops->prefill(engine, g->seq, ids + at, n,
+                                                 n == left ? logits : NULL, &g->failure))
+            return;
+    }
+    g->prompt = NULL;
+    draw(g, logits);
+}
+
+/* Drafts up to the first that would end the answer: no row behind that one could count. */
+static int guess(struct generation *g, int together, int most)
+{
+    int32_t *out = g->rows + 1;
+    const int n = drafter_guess(&g->drafter, g->seq, together, most, out);
+    int n_kept = 0;
+    while (n_kept < n && (g->o.ignore_stop_ids || !model_is_stop(g->m, out[n_kept])))
+        n_kept++;
+    return n_kept;
+}
+
+int generation_rows(struct generation *g, int together, int most, struct row *rows)
+{
+    const int left = g->n_max - (int)g->ids.n, n = left < most ? left : most;
+    const int most_drafts = n - 1 < g->o.draft.most ? n - 1 : g->o.draft.most;
+    assert(g->n_rows == 0 && left > 0);
+    if (cancelled(g))
+        return 0;
+    g->rows[0] = g->ids.ids[g->ids.n - 1];
+    g->n_given = g->n_made = 0;
+    g->n_rows = 1 + guess(g, together, most_drafts);
+    for (int r = 0; r < g->n_rows; r++)
+        rows[r] = (struct row){g->seq, g->rows[r]};
+    return g->n_rows;
+}
+
+void generation_take(struct generation *g, const float *logits)
+{
+    const size_t vocab = (size_t)g->m->weights.config.vocab;
+    const int n_drafts = g->n_rows - 1;
+    int r = 0;
+    g->n_steps++;
+    draw(g, logits);
+    while (!g->failure.code && r < n_drafts && g->made[r].id == g->rows[r + 1])
+        draw(g, logits + (size_t)++r * vocab);
+    g->n_drafted += n_drafts;
+    g->n_accepted += r;
+    drafter_verified(&g->drafter, n_drafts, r);
+}
+
+void generation_drop_drafts(struct generation *g)
+{
+    g->n_rows = 1;
+}
+
+void generation_fail(struct generation *g, const struct err *why)
+{
+    g->failure = *why;
+    g->n_rows = 0;
+}
+
+/* One more token is made, as the sampler says for its position. A failure is told once what was made
+ * before it is given. */
+static void draw(struct generation *g, const float *logits)
+{
+    struct made *made = &g->made[g->n_made];
+    const size_t position = (size_t)g->n_prompt + g->ids.n + (size_t)g->n_made;
+    if (sampler_choose(g->sampler, logits, position, &made->id, &g->failure))
+        return;
+    made->hash = XXH3_64bits(logits, (size_t)g->m->weights.config.vocab * sizeof *logits);
+    made->ns = clock_ns();
+    sampler_accept(g->sampler, made->id);
+    g->n_made++;
 }

@@ -1,16 +1,25 @@
 /* The loop from prompt to text: feed, choose, stop, stream.
  *
- * A generation is one answer in the making; generation_next makes one token of it. generate is the
+ * A generation is one answer in the making; generation_next gives one token of it. generate is the
  * whole loop for callers that are called back. Memory is taken when it opens: a token allocates
  * nothing (but text longer than any piece before it).
  *
- *      opened --next (feeds the prompt, chooses)--> answering
- *      answering --next (feeds the token before, chooses)--> answering, or finished
+ * A step feeds the last token given and drafts of those behind it, and draws the target's own token
+ * after each row: as long as a draft equals that token, the next row's draw counts too. So a step
+ * makes one token or several; they wait here, with their rows pending in the sequence, until they
+ * are given. Rows are committed for tokens that were given, and no others:
+ *
+ *      opened --feeds the prompt, draws--> made 1
+ *      made n --next gives one--> made n - 1, or finished
+ *      made 0 --step: rows, verify, draw--> made 1 to 1 + drafts
  *      finished (stop, length, interrupted): next gives no more text
- */
+ *
+ * The text, and what the sequence holds when it ends, are the same with any drafts. */
 #ifndef RUNNER_GENERATE_H
 #define RUNNER_GENERATE_H
 
+#include "runner/batch.h"
+#include "runner/draft.h"
 #include "runner/model.h"
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_INTERRUPTED };
@@ -18,7 +27,9 @@ const char *finish_name(enum finish f); /* "stop", ... */
 
 struct generate_options {
     struct sample_options sample;
-    int max_tokens; /* 0: until the context is full */
+    struct draft_options draft; /* zeros: none */
+    struct batch *batch; /* borrowed; NULL: one of its own, which is enough for generation_next */
+    int max_tokens;      /* 0: until the context is full */
     const char *const *stop;
     size_t n_stop; /* stop strings; they need a tokenizer */
     /* Goes on behind stop ids, which then come out as text like all special tokens. */
@@ -27,17 +38,19 @@ struct generate_options {
     /* Whole UTF-8 text as it becomes certain; nonzero stops (FINISH_INTERRUPTED). May be NULL. Only
      * generate calls it. */
     int (*on_text)(void *ctx, const char *text, size_t len);
-    /* Asked between tokens and prompt chunks; true stops. May be NULL. */
+    /* Asked before each token but the first, and before each chunk of the prompt; true stops. May
+     * be NULL. */
     bool (*cancelled)(void *ctx);
 };
 
 struct generate_result {
     enum finish finish;
     int n_prompt, n_cached; /* n_cached: prompt tokens that were already in the state */
-    int n_generated;
-    double prefill_s, decode_s; /* the first token counts as prefill */
-    uint64_t logits_hash;       /* of the last logits, for comparing two runs by eye; 0: none yet */
-    struct tokens ids;          /* generated, stop id included; owned: tokens_free */
+    int n_generated, n_drafted, n_accepted; /* drafts verified; those that were right */
+    int n_steps;                            /* behind the prompt */
+    double prefill_s, decode_s;             /* the first token counts as prefill */
+    uint64_t logits_hash; /* of the last logits, for comparing two runs by eye; 0: none yet */
+    struct tokens ids;    /* generated, stop id included; owned: tokens_free */
 };
 
 /* What can be said of a prompt before anything is allocated or computed. E_ARG: it is empty, or an
@@ -52,15 +65,34 @@ struct generation;
 int generation_open(struct model *m, struct sequence *seq, const struct tokens *prompt,
                     const struct generate_options *o, struct generation **out, struct err *e);
 void generation_close(struct generation *g);
-/* One more token. *text is what became certain by it, perhaps "", borrowed until the next call;
+/* One more token, by a step if none waits. *text is what became certain by it, perhaps "", borrowed until the next call;
  * NULL once the answer is finished. After a failure only generation_close is left. */
 int generation_next(struct generation *g, const char **text, size_t *len, struct err *e);
-/* What it came to so far; ids are copied and the caller's. */
+/* How many tokens wait: so many calls of generation_next will not step. */
+int generation_waiting(const struct generation *g);
+/* Ends it where it stands: tokens that wait are dropped, and the sequence is as if they had never
+ * been made. */
+int generation_end(struct generation *g, struct err *e);
+/* What it came to so far, of what was given; ids are copied and the caller's. */
 int generation_result(const struct generation *g, struct generate_result *out, struct err *e);
 
 /* The same, whole. On return seq holds the prompt and the answer without its last token (which
  * no one needed to feed yet), or what was fed when it was interrupted; on failure some prefix. */
 int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
              const struct generate_options *o, struct generate_result *out, struct err *e);
+
+/* --- for runner/batch.c, which steps them --- */
+
+bool generation_wants_prompt(const struct generation *g);
+bool generation_wants_step(const struct generation *g); /* nothing waits, and it is not finished */
+/* Feeds the prompt and makes the first token. logits [vocab] is scratch. */
+void generation_feed_prompt(struct generation *g, float *logits);
+/* What to feed next, at most `most` rows: rows [most]; returns how many, 0 when it was cancelled or
+ * failed. together: answers that share the step. */
+int generation_rows(struct generation *g, int together, int most, struct row *rows);
+/* The step of those rows was done; logits [rows][vocab]. Makes tokens. */
+void generation_take(struct generation *g, const float *logits);
+void generation_drop_drafts(struct generation *g); /* only the first of those rows is fed */
+void generation_fail(struct generation *g, const struct err *why);
 
 #endif

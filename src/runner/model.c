@@ -92,6 +92,8 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
             return -e->code;
         options.observe = dump_observer(m->dump);
     }
+    m->drafts = options.drafts && m->weights.config.n_mtp > 0;
+    pace_init(&m->pace);
     return ops->open(&m->weights, &options, &m->engine, e);
 }
 

@@ -4,6 +4,7 @@
 #define RUNNER_MODEL_H
 
 #include "model/engine.h"
+#include "runner/pace.h"
 #include "runner/sample.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
@@ -32,6 +33,8 @@ struct model {
     int32_t stop_ids[MODEL_STOP_MAX];
     int n_stop_ids;
     int ctx;
+    bool drafts;       /* its engine drafts */
+    struct pace pace;  /* what steps and drafts cost so far */
     struct dump *dump; /* of CHERENKOV_DUMP, or NULL */
 };
 

@@ -1,0 +1,25 @@
+/* One engine step for several answers: their rows share the reading of weights. Prompts are fed
+ * here too, one after another.
+ *
+ *   rows of a step:  answer 0: its last token, drafts | answer 1: its last token | ...
+ *
+ * What an answer says does not depend on who shares its steps. If a step fails, each answer is
+ * stepped alone and without drafts, so that a bad answer, or a bad draft, ends no others. */
+#ifndef RUNNER_BATCH_H
+#define RUNNER_BATCH_H
+
+#include "runner/model.h"
+
+enum { BATCH_MAX = ENGINE_ROWS_MAX / (1 + ENGINE_DRAFTS_MAX) }; /* answers in a step */
+
+struct batch;
+struct generation;
+
+/* Room for steps of so many answers (1..BATCH_MAX) with so many drafts each. m is borrowed. */
+int batch_open(struct model *m, int answers, int drafts, struct batch **out, struct err *e);
+void batch_close(struct batch *b);
+/* Makes at least one token for each of g [n] that has none to give and is not finished. n at most
+ * what the batch was opened for. Failures are kept by the answers: generation_next returns them. */
+void batch_run(struct batch *b, struct generation *const *g, int n);
+
+#endif

@@ -1,0 +1,228 @@
+/* Several answers in one step, on the fake engine: each is what it is alone, whoever joins, leaves,
+ * drafts or fails beside it. */
+#include "tests/aid_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "runner/generate.h"
+#include "tests/aid_engine.h"
+
+enum { V = 40, CTX = 120 };
+
+struct answer {
+    struct sequence *seq;
+    struct tokens prompt;
+    struct generate_options o;
+    struct generation *g;
+    struct generate_result alone, shared;
+};
+
+struct bench {
+    struct aid_fake fake;
+    struct model m;
+    struct answer a[BATCH_MAX];
+    struct batch *batch;
+};
+
+static void answer_open(struct bench *b, int i)
+{
+    struct answer *a = &b->a[i];
+    struct err e = {0};
+    assert_ok(b->m.engine->ops->sequence_open(b->m.engine, CTX, &a->seq, &e), e);
+    for (int t = 0; t < 1 + 5 * i; t++)
+        assert_ok(tokens_push(&a->prompt, (i + t * 7) % V, &e), e);
+    a->o = (struct generate_options){.sample = SAMPLE_GREEDY, .max_tokens = 1 + i * i % 31};
+    a->o.sample.temperature = i % 3;
+    a->o.sample.presence = i % 2;
+    a->o.sample.seed = (uint64_t)i;
+    a->o.draft = (struct draft_options){.most = i % 4, .always = i % 5 > 1};
+}
+
+static void bench_open(struct bench *b)
+{
+    struct err e = {0};
+    *b = (struct bench){0};
+    aid_model_open(&b->m, &b->fake, V, CTX);
+    assert_ok(batch_open(&b->m, BATCH_MAX, ENGINE_DRAFTS_MAX, &b->batch, &e), e);
+    for (int i = 0; i < BATCH_MAX; i++)
+        answer_open(b, i);
+}
+
+static void bench_close(struct bench *b)
+{
+    for (int i = 0; i < BATCH_MAX; i++) {
+        tokens_free(&b->a[i].prompt);
+        tokens_free(&b->a[i].alone.ids);
+        tokens_free(&b->a[i].shared.ids);
+        b->m.engine->ops->sequence_close(b->a[i].seq);
+    }
+    batch_close(b->batch);
+    aid_model_close(&b->m);
+}
+
+/* The answers alone, without drafts. */
+static void run_alone(struct bench *b)
+{
+    struct err e = {0};
+    for (int i = 0; i < BATCH_MAX; i++) {
+        struct generate_options o = b->a[i].o;
+        o.draft = (struct draft_options){0};
+        assert_ok(generate(&b->m, b->a[i].seq, &b->a[i].prompt, &o, &b->a[i].alone, &e), e);
+        b->m.engine->ops->sequence_reset(b->a[i].seq);
+    }
+}
+
+/* Gives all that waits; 0, or the failure. */
+static int take_all(struct generation *g, bool *over, struct err *e)
+{
+    const char *text = "";
+    size_t len;
+    do
+        if (generation_next(g, &text, &len, e))
+            return -e->code;
+    while (text && generation_waiting(g));
+    *over = !text;
+    return 0;
+}
+
+static void open_shared(struct bench *b, int i)
+{
+    struct err e = {0};
+    struct answer *a = &b->a[i];
+    a->o.batch = b->batch;
+    assert_ok(generation_open(&b->m, a->seq, &a->prompt, &a->o, &a->g, &e), e);
+}
+
+static void close_shared(struct bench *b, int i)
+{
+    struct err e = {0};
+    struct answer *a = &b->a[i];
+    assert_ok(generation_result(a->g, &a->shared, &e), e);
+    generation_close(a->g);
+    a->g = NULL;
+    assert_int_equal(a->shared.finish, a->alone.finish);
+    assert_int_equal(a->shared.n_generated, a->alone.n_generated);
+    assert_memory_equal(a->shared.ids.ids, a->alone.ids.ids,
+                        a->alone.ids.n * sizeof *a->alone.ids.ids);
+    assert_true(a->shared.logits_hash == a->alone.logits_hash);
+    assert_int_equal(b->m.engine->ops->sequence_length(a->seq), a->prompt.n + a->alone.ids.n - 1);
+}
+
+/* Answer i joins in round 3 * (i % 4), and leaves when it is over. */
+static void test_alone_or_together(void **state)
+{
+    (void)state;
+    struct bench b;
+    int n_over = 0, n_steps;
+    bench_open(&b);
+    run_alone(&b);
+    n_steps = b.fake.n_steps;
+    b.fake.n_steps = 0;
+    for (int round = 0; n_over < BATCH_MAX; round++) {
+        struct generation *now[BATCH_MAX];
+        int who[BATCH_MAX], n = 0;
+        for (int i = 0; i < BATCH_MAX; i++) {
+            if (round == 3 * (i % 4))
+                open_shared(&b, i);
+            if (b.a[i].g) {
+                who[n] = i;
+                now[n++] = b.a[i].g;
+            }
+        }
+        batch_run(b.batch, now, n);
+        for (int k = 0; k < n; k++) {
+            struct err e = {0};
+            bool over = false;
+            assert_ok(take_all(now[k], &over, &e), e);
+            if (over) {
+                close_shared(&b, who[k]);
+                n_over++;
+            }
+        }
+    }
+    printf("note: %d steps alone, %d together\n", n_steps, b.fake.n_steps);
+    assert_true(b.fake.n_steps < n_steps / 3);
+    bench_close(&b);
+}
+
+/* An answer that comes to a bad token fails, and no other. */
+static void test_one_fails(void **state)
+{
+    (void)state;
+    for (int bad = 1; bad < V; bad += 6) {
+        struct bench b;
+        struct generation *now[BATCH_MAX];
+        int n_failed = 0, n_over = 0;
+        bench_open(&b);
+        run_alone(&b);
+        b.fake.bad_token = bad;
+        for (int i = 0; i < BATCH_MAX; i++) {
+            open_shared(&b, i);
+            now[i] = b.a[i].g;
+        }
+        for (bool gone[BATCH_MAX] = {false}; n_failed + n_over < BATCH_MAX;) {
+            batch_run(b.batch, now, BATCH_MAX);
+            for (int i = 0; i < BATCH_MAX; i++) {
+                const struct generate_result *alone = &b.a[i].alone;
+                struct err e = {0};
+                bool fed = false;
+                for (size_t t = 0; t + 1 < alone->ids.n; t++)
+                    fed |= alone->ids.ids[t] == bad;
+                if (gone[i])
+                    continue;
+                if (take_all(now[i], &gone[i], &e)) {
+                    assert_true(fed);
+                    assert_int_equal(e.code, E_NONFINITE);
+                    gone[i] = true;
+                    n_failed++;
+                } else if (gone[i]) {
+                    assert_false(fed);
+                    n_over++;
+                }
+            }
+        }
+        for (int i = 0; i < BATCH_MAX; i++)
+            generation_close(b.a[i].g);
+        assert_true(n_over > 0);
+        bench_close(&b);
+    }
+}
+
+/* The disk fails for one step: each answer is tried again alone, and none ends. */
+static void test_step_fails(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct generation *now[3];
+    bench_open(&b);
+    for (int i = 0; i < 3; i++) {
+        b.a[i].o.max_tokens = 9;
+        open_shared(&b, i);
+        now[i] = b.a[i].g;
+    }
+    b.fake.fail_step = 3 + 2; /* prompts, a step, and this one */
+    for (int round = 0; round < 6; round++) {
+        batch_run(b.batch, now, 3);
+        for (int i = 0; i < 3; i++) {
+            struct err e = {0};
+            bool over = false;
+            assert_ok(take_all(now[i], &over, &e), e);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        generation_close(now[i]);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone_or_together),
+        cmocka_unit_test(test_one_fails),
+        cmocka_unit_test(test_step_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
