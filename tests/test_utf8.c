@@ -43,9 +43,30 @@ static void test_bad_bytes(void **state)
     }
 }
 
+static void test_make_plain(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *s, *plain;
+    } cases[] = {{"", ""},
+                 {"a b~", "a b~"},
+                 {"a\x1b[2J\nb\x7f", "a?[2J?b?"},
+                 {"\xC2\x9B\x33m", "??3m"}, /* the one-character form of ESC [ */
+                 {"\xC2\xA0\xC3\xA9\xF0\x9F\xA6\x8A", "\xC2\xA0\xC3\xA9\xF0\x9F\xA6\x8A"},
+                 {"\xFF\xC3", "??"},
+                 {"\xE2\x82z", "??z"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char s[32];
+        strcpy(s, cases[i].s);
+        utf8_make_plain(s);
+        assert_string_equal(s, cases[i].plain);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
-                                       cmocka_unit_test(test_bad_bytes)};
+                                       cmocka_unit_test(test_bad_bytes),
+                                       cmocka_unit_test(test_make_plain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

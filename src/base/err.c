@@ -6,19 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Messages quote names from files: no byte of theirs may break the line or steer the terminal. */
-static void make_plain(char *s)
-{
-    for (; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7F)
-            *s = '?';
-}
+#include "base/utf8.h"
 
 static void set_va(struct err *e, int code, const char *fmt, va_list ap)
 {
     e->code = code;
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
-    make_plain(e->msg);
+    utf8_make_plain(e->msg); /* it may quote names from files */
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
@@ -63,7 +57,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
-    make_plain(e->msg);
+    utf8_make_plain(e->msg);
     size_t n = strlen(e->msg);
     snprintf(e->msg + n, sizeof e->msg - n, ": %s", old);
     return -e->code;

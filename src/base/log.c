@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/utf8.h"
+
 static atomic_int level_now = LOG_INFO;
 
 void log_set_level(enum log_level level)
@@ -22,8 +24,6 @@ void log_say(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    for (char *c = line; *c; c++) /* names from files must not steer the terminal */
-        if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            *c = '?';
+    utf8_make_plain(line); /* names from files must not steer the terminal */
     fprintf(stderr, "cherenkov: %s%s\n", word[level], line);
 }

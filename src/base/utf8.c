@@ -116,3 +116,20 @@ size_t utf8_bad_length(const char *s, size_t n)
     size_t k = fitting(s, n, &want);
     return want ? k : 1;
 }
+
+bool utf8_is_control(uint32_t cp)
+{
+    return cp < 0x20 || (cp >= 0x7F && cp < 0xA0);
+}
+
+void utf8_make_plain(char *s)
+{
+    const char *end = s + strlen(s);
+    while (s < end) {
+        uint32_t cp = 0;
+        int n = utf8_decode(s, (size_t)(end - s), &cp);
+        if (!n || utf8_is_control(cp))
+            memset(s, '?', (size_t)(n ? n : 1));
+        s += n ? n : 1;
+    }
+}

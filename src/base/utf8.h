@@ -2,6 +2,7 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,5 +19,10 @@ size_t utf8_incomplete_tail(const char *s, size_t n);
 /* Length 1..3 of the maximal subpart at s (Unicode 15, 3.9): what one U+FFFD replaces when s does
  * not start with a character. n > 0. */
 size_t utf8_bad_length(const char *s, size_t n);
+/* C0, DEL, C1: what may steer a terminal. */
+bool utf8_is_control(uint32_t cp);
+/* Turns every byte of the string s into ? that is part of no character or of a control character.
+ * What is left moves no cursor and ends no line. */
+void utf8_make_plain(char *s);
 
 #endif

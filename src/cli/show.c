@@ -15,7 +15,7 @@ void show_text(struct buf *out, const char *s, size_t n)
         const char *named = k == 1 && cp ? strchr(letters, (int)cp) : NULL;
         if (named)
             buf_printf(out, "\\%c", names[named - letters]);
-        else if (!k || cp < 0x20 || (cp >= 0x7F && cp < 0xA0))
+        else if (!k || utf8_is_control(cp))
             for (int j = 0; j < (k ? k : 1); j++)
                 buf_printf(out, "\\x%02x", (unsigned char)s[i + (size_t)j]);
         else
