@@ -75,6 +75,8 @@ static void test_refusals(void **state)
         {{"sample", "a", "--count", "99999999999999999999"}, "found '99999999999999999999'"},
         {{"sample", "a", "--share", "1.01"}, "a number from 0 to 1, found '1.01'"},
         {{"sample", "a", "--share", "nan"}, "found 'nan'"},
+        {{"sample", "a", "--share", "0x0p0"}, "found '0x0p0'"},
+        {{"sample", "a", "--count", " 7"}, "found ' 7'"},
         {{"sample"}, "wants 1 argument, found 0; usage: cherenkov sample FILE [FILE2]"},
         {{"sample", "a", "b", "c"}, "'c' is one argument too many"},
     };

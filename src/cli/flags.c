@@ -72,6 +72,12 @@ static int unknown(const struct flags *f, const char *name, struct err *e)
                near ? "?" : "", f->command->name);
 }
 
+/* strtod and strtoll also take leading blanks, "0x10" and "infinity". */
+static bool is_decimal(const char *value)
+{
+    return *value && value[strspn(value, "+-.0123456789eE")] == '\0';
+}
+
 static int set_value(const struct flags *f, const struct flag *g, const char *value, struct err *e)
 {
     char *end;
@@ -91,7 +97,7 @@ static int set_value(const struct flags *f, const struct flag *g, const char *va
     }
     case FLAG_INT: {
         long long n = strtoll(value, &end, 10);
-        if (*value && !*end && !errno && (double)n >= g->lo && (double)n <= g->hi) {
+        if (is_decimal(value) && !*end && !errno && (double)n >= g->lo && (double)n <= g->hi) {
             *(int64_t *)g->to = n;
             return 0;
         }
@@ -100,7 +106,7 @@ static int set_value(const struct flags *f, const struct flag *g, const char *va
     }
     default:
         real = strtod(value, &end);
-        if (*value && !*end && isfinite(real) && real >= g->lo && real <= g->hi) {
+        if (is_decimal(value) && !*end && isfinite(real) && real >= g->lo && real <= g->hi) {
             *(double *)g->to = real;
             return 0;
         }
