@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/flags.h"
+#include "cli/input.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -50,15 +51,30 @@ static int add_variable(const char *word, json_t *set, struct err *e)
     return rc;
 }
 
+/* arg: a file, or "-" for standard input. */
+static int read_json(const char *arg, json_t **out, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    if (strcmp(arg, "-") != 0)
+        return json_read_file(arg, FILE_BYTES_MAX, out, e);
+    int rc = input_stdin(&text, e);
+    if (!rc)
+        rc = json_parse(buf_str(&text), text.len, "standard input", out, e);
+    buf_free(&text);
+    return rc;
+}
+
 static int read_input(const struct options *o, struct input *in, struct err *e)
 {
     if (!o->messages)
         return ERR(e, E_ARG, "--messages FILE is missing: a JSON list of {\"role\", \"content\"}");
+    if (o->tools && strcmp(o->messages, "-") == 0 && strcmp(o->tools, "-") == 0)
+        return ERR(e, E_ARG, "--messages and --tools cannot both be standard input");
     in->set = json_object();
-    int rc = in->set ? json_read_file(o->messages, FILE_BYTES_MAX, &in->messages, e)
+    int rc = in->set ? read_json(o->messages, &in->messages, e)
                      : ERR(e, E_NOMEM, "out of memory for template variables");
     if (!rc && o->tools)
-        rc = json_read_file(o->tools, FILE_BYTES_MAX, &in->tools, e);
+        rc = read_json(o->tools, &in->tools, e);
     for (size_t i = 0; i < o->set.n && !rc; i++)
         rc = add_variable(o->set.at[i], in->set, e);
     if (!rc && o->no_generation_prompt &&
@@ -132,7 +148,8 @@ static int run(int argc, char **argv, struct err *e)
 {
     struct options o = {0};
     const struct flag flags[] = {
-        {"messages", FLAG_STRING, &o.messages, "FILE", "the conversation, a JSON list", 0, 0},
+        {"messages", FLAG_STRING, &o.messages, "FILE", "the conversation, a JSON list; - is stdin",
+         0, 0},
         {"tools", FLAG_STRING, &o.tools, "FILE", "tools offered to the model, a JSON list", 0, 0},
         {"set", FLAG_LIST, &o.set, "NAME=JSON", "a variable of the template; may be repeated", 0,
          0},
