@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,7 @@ static void terminal_open(struct terminal *t, const char *home, const char *cons
     t->pid = fork();
     if (t->pid == 0) {
         setsid();
+        signal(SIGHUP, SIG_DFL); /* who runs the tests may ignore it */
         int fd = open(ptsname(t->fd), O_RDWR);
         ioctl(fd, TIOCSCTTY, 0);
         for (int i = 0; i < 3; i++)
@@ -241,10 +243,50 @@ static void test_terminal(void **state)
     aid_rmdir(home);
 }
 
+static void expect_saved(const char *home, const char *line)
+{
+    struct err e = {0};
+    struct buf history = BUF_INIT;
+    char *path = file_join(home, ".cherenkov_history");
+    assert_ok(file_read_all(path, 1 << 20, &history, &e), e);
+    assert_non_null(strstr(buf_str(&history), line));
+    buf_free(&history);
+    mem_free(path);
+}
+
+/* A window that is closed, in the middle of an answer without an end or at the prompt, and a request
+ * to end: the program saved nothing, and after SIGTERM left the terminal without echo. */
+static void test_terminal_goes(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        struct terminal t;
+        char *home = aid_tmpdir();
+        const char *argv[] = {"cherenkov", "chat", store, "--greedy", "--ignore-eos", NULL};
+        terminal_open(&t, home, argv);
+        need_prompt(&t);
+        terminal_type(&t, "Hello!\r");
+        need(&t, "Shall I tell you a story?");
+        if (how) {
+            terminal_type(&t, "\x03");
+            need_prompt(&t);
+        }
+        if (how == 2) {
+            assert_int_equal(kill(t.pid, SIGTERM), 0);
+        } else {
+            close(t.fd);
+            t.fd = -1;
+        }
+        assert_int_equal(terminal_close(&t), 130);
+        expect_saved(home, "Hello!");
+        aid_rmdir(home);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipe), cmocka_unit_test(test_reuse),
-                                       cmocka_unit_test(test_commands),
-                                       cmocka_unit_test(test_terminal)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pipe), cmocka_unit_test(test_reuse), cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_terminal), cmocka_unit_test(test_terminal_goes)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,6 @@
-/* A person's wish to stop. Ctrl-C (SIGINT) and SIGTERM raise a flag; long work asks for it
- * between two steps and ends with E_INTERRUPTED, so that files stay in a state the program can go
- * on from. */
+/* A wish to stop. Ctrl-C (SIGINT), SIGTERM and a terminal that goes away (SIGHUP) raise a flag; long
+ * work asks for it between two steps and ends with E_INTERRUPTED, so that files stay in a state the
+ * program can go on from. A SIGHUP that was ignored from the start (nohup) stays ignored. */
 #ifndef BASE_INTERRUPT_H
 #define BASE_INTERRUPT_H
 
@@ -10,10 +10,11 @@
 
 /* From now on the first of these signals raises the flag; a second one ends the program at once. */
 void interrupt_catch(void);
-/* For a program that goes on after a stop: every Ctrl-C raises the flag, SIGTERM is left as it
- * is. */
+/* For a program that goes on after a Ctrl-C: every one raises the flag. The first of the other
+ * signals raises it for good, whatever interrupt_set says, and makes interrupt_final true. */
 void interrupt_catch_always(void);
 bool interrupt_asked(void);
+bool interrupt_final(void);     /* the program should not go on after this stop */
 void interrupt_set(bool asked); /* tests, and commands that go on after a stop */
 /* 0, or E_INTERRUPTED when the flag is up. */
 int interrupt_check(struct err *e);

@@ -1,5 +1,5 @@
 /* cherenkov chat: a conversation at the terminal, or over a pipe, a line a message. Ctrl-C stops an
- * answer, not the program; Ctrl-D ends it. */
+ * answer, not the program; Ctrl-D ends it, and so does a terminal that goes away. */
 #include <stdio.h>
 #include <string.h>
 
@@ -201,14 +201,14 @@ static int talk(struct chat *c, struct err *e)
     enum line_event event = LINE_READ;
     int rc = 0;
     interrupt_catch_always();
-    while (!rc && !c->quit && event != LINE_END) {
+    while (!rc && !c->quit && event != LINE_END && !interrupt_final()) {
         interrupt_set(false);
         rc = line_read(c->line, &line, &event, e);
         if (!rc && event == LINE_READ)
             rc = turn(c, &line, e);
     }
     buf_free(&line);
-    return !rc && event == LINE_END ? interrupt_check(e) : rc;
+    return !rc && !c->quit ? interrupt_check(e) : rc;
 }
 
 /* --- the command --- */

@@ -104,11 +104,13 @@ static int read_edited(struct line *l, struct buf *out, enum line_event *event, 
     int n = 0;
     l->cancelled = false;
     const char *s = el_gets(l->edit, &n);
-    if (l->cancelled || (!s && interrupt_asked())) {
+    if (!interrupt_final() && (l->cancelled || (!s && interrupt_asked()))) {
         printf("^C\n");
         *event = LINE_CANCELLED;
         return 0;
     }
+    if (!s && n < 0 && !interrupt_final())
+        return err_sys(e, "reading from the terminal failed");
     if (!s || n <= 0) {
         *event = LINE_END;
         return 0;
