@@ -154,6 +154,12 @@ static int check_seal(struct check *c, struct err *e)
     return 0;
 }
 
+/* The file is not what it should be, as against a machine that could not read it. */
+static bool is_damage(const struct err *why)
+{
+    return why->code == E_FORMAT || why->code == E_NOTFOUND || why->code == E_LIMIT;
+}
+
 /* Checksums of records and blocks. A damaged file is a finding, and then they are not compared. */
 static int read_sums(struct check *c, struct err *e)
 {
@@ -182,8 +188,8 @@ static int read_sums(struct check *c, struct err *e)
     mem_free(path);
     if (!rc)
         return 0;
-    if (why.code == E_NOMEM)
-        return ERR(e, E_NOMEM, "%s", why.msg);
+    if (!is_damage(&why))
+        return ERR(e, why.code, "%s", why.msg);
     find(c, why.msg);
     pieces_init(&c->pieces, m, 0);
     return 0;
