@@ -94,9 +94,13 @@ uint64_t os_rss_peak_bytes(void)
     return getrusage(RUSAGE_SELF, &u) ? 0 : (uint64_t)u.ru_maxrss * 1024; /* macOS: bytes */
 }
 
-void os_ignore_size_signal(void)
+void os_prepare_program(void)
 {
     signal(SIGXFSZ, SIG_IGN);
+    for (int fd = 0; fd < 3; fd++) { /* open takes the lowest free number, so fd itself */
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY);
+    }
 }
 
 int os_disk_free(const char *path, uint64_t *bytes, struct err *e)

@@ -13,9 +13,10 @@ uint64_t os_memory_total(void);   /* bytes of memory in the machine */
 uint64_t os_memory_limit(void);   /* the smaller of that and the control group's limit */
 uint64_t os_rss_bytes(void);      /* resident size of this process now */
 uint64_t os_rss_peak_bytes(void); /* and the largest it ever was */
-/* A write past the limit on file sizes (ulimit -f) fails with EFBIG instead of ending the
- * program. */
-void os_ignore_size_signal(void);
+/* For main, before it opens anything. A write past the limit on file sizes (ulimit -f) will fail
+ * with EFBIG instead of ending the program. Standard streams that are closed get a descriptor that
+ * fails on use, so that no file of ours takes their number and is written into by messages. */
+void os_prepare_program(void);
 /* Bytes an ordinary user can still write to the file system that holds path. */
 int os_disk_free(const char *path, uint64_t *bytes, struct err *e);
 bool os_is_terminal(int fd);

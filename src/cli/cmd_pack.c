@@ -155,7 +155,6 @@ static int run(int argc, char **argv, struct err *e)
     if (rc || f.help)
         return rc;
     interrupt_catch();
-    os_ignore_size_signal();
     return run_wish(f.args[0], &w, e);
 }
 

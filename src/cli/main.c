@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/os.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 
@@ -69,6 +70,7 @@ static int run(int argc, char **argv, struct err *e)
 int main(int argc, char **argv)
 {
     struct err e = {0};
+    os_prepare_program();
     if (argc < 2) {
         usage(stderr);
         return err_exit_status(E_ARG);
