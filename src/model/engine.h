@@ -72,9 +72,10 @@ enum engine_reads { ENGINE_READS_AUTO, ENGINE_READS_URING, ENGINE_READS_PREAD };
  * engines that stream; the reference ignores it, and none of it changes a bit of what is computed
  * but miss_bits and cut_weak. */
 struct engine_options {
-    int expert_bits;                /* 4 (0 means 4), 3 or 2: precision of routed experts */
-    int mtp_norm;                   /* -1: as the config says; else enum mtp_norm */
-    bool drafts;                    /* keep the draft head's cache up to date */
+    int expert_bits; /* 4 (0 means 4), 3 or 2: precision of routed experts; the runner
+                                       turns 0 into the best that the store has */
+    int mtp_norm;    /* -1: as the config says; else enum mtp_norm */
+    bool drafts;     /* keep the draft head's cache up to date */
     const struct observer *observe; /* or NULL; borrowed until close */
     int threads;                    /* 0: one for each processor */
     int ctx, n_sequences;           /* memory is set aside for so many sequences of ctx tokens;

@@ -108,7 +108,15 @@ struct weights {
 int weights_init(const struct config *c, const struct weight_source *src, struct weights *out,
                  struct err *e);
 void weights_free(struct weights *w);
-/* A source over an open store; src->ctx borrows it. */
+/* A source over an open store; src->ctx borrows it. Experts are those of the highest precision that
+ * the store has. */
 void weights_source_store(struct store *s, struct weight_source *src);
+/* The same for an engine that wants experts of so many bits: 4-bit ones where the store has them
+ * (bits below 4 are made from those), else those of exactly so many bits; E_NOTFOUND or E_FORMAT as
+ * store_records. */
+int weights_source_bits(struct store *s, int bits, struct weight_source *src, struct err *e);
+/* The matrices of a record; borrowed from it. */
+void weights_expert(const struct expert_layout *x, const struct records *r, const uint8_t *record,
+                    struct expert *out);
 
 #endif

@@ -84,8 +84,10 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
         return -e->code;
     if (!o->without_text && open_text(m, e))
         return -e->code;
-    weights_source_store(m->store, &source);
-    if (weights_init(&m->store->config, &source, &m->weights, e))
+    if (!options.expert_bits)
+        options.expert_bits = store_bits_best(m->store);
+    if (weights_source_bits(m->store, options.expert_bits, &source, e) ||
+        weights_init(&m->store->config, &source, &m->weights, e))
         return -e->code;
     if (!options.observe && env_get(ENV_DUMP)) {
         if (dump_open(env_get(ENV_DUMP), &m->dump, e))

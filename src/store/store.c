@@ -2,6 +2,7 @@
  * config; here the two are held against each other and against the lengths of the files. */
 #include "store/store.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 static int read_texts(struct store *s, struct err *e);
 static int map_files(struct store *s, struct err *e);
+static int open_records(struct store *s, struct err *e);
 static int check_experts(const struct store *s, struct err *e);
 static int check_prefixes(const struct store *s, struct err *e);
 static int check_groups(const struct store *s, struct err *e);
@@ -38,6 +40,8 @@ int store_open(const char *path, struct store **out, struct err *e)
         rc = map_files(s, e);
     if (!rc)
         rc = check_lengths(s, e);
+    if (!rc)
+        rc = open_records(s, e);
     if (rc) {
         store_close(s);
         return rc;
@@ -51,7 +55,8 @@ void store_close(struct store *s)
     if (!s)
         return;
     map_close(&s->ngram);
-    map_close(&s->experts);
+    for (int bits = RECORDS_BITS_MIN; bits <= RECORDS_BITS_MAX; bits++)
+        records_close(&s->records[bits]);
     map_close(&s->dense);
     manifest_free(&s->manifest);
     mem_free(s->dir);
@@ -121,8 +126,34 @@ int store_find(const struct store *s, const char *name, struct tensor_view *out,
 
 const uint8_t *store_record(const struct store *s, int il, int ie)
 {
-    const struct expert_layout *x = &s->manifest.experts;
-    return s->experts.data + ((uint64_t)il * (uint64_t)x->E + (uint64_t)ie) * x->stride;
+    assert(s->records[4].present);
+    return records_at(&s->records[4], (size_t)il * (size_t)s->manifest.experts.E + (size_t)ie);
+}
+
+int store_records(const struct store *s, int bits, const struct records **out, struct err *e)
+{
+    if (bits < RECORDS_BITS_MIN || bits > RECORDS_BITS_MAX)
+        return ERR(e, E_ARG, "experts of %d bits: want 4, 3 or 2", bits);
+    *out = &s->records[bits];
+    if ((*out)->present)
+        return 0;
+    const char *why = (*out)->why.msg;
+    if (bits == 4)
+        return ERR(
+            e, (*out)->why.code,
+            "%s; this store has experts of %d bits only: choose those, or pack the checkpoint "
+            "again",
+            why, store_bits_best(s));
+    return ERR(e, (*out)->why.code, "%s; `cherenkov pack %s --experts %d` makes them", why, s->dir,
+               bits);
+}
+
+int store_bits_best(const struct store *s)
+{
+    int bits = RECORDS_BITS_MAX;
+    while (bits > RECORDS_BITS_MIN && !s->records[bits].present)
+        bits--;
+    return bits;
 }
 
 const uint8_t *store_ngram_row(const struct store *s, uint64_t row)
@@ -162,8 +193,6 @@ static int map_one(const struct store *s, const char *name, struct map *m, struc
 static int map_files(struct store *s, struct err *e)
 {
     int rc = map_one(s, "dense.bin", &s->dense, e);
-    if (!rc)
-        rc = map_one(s, "experts.bin", &s->experts, e);
     if (!rc && s->manifest.ngram.rows)
         rc = map_one(s, "ngram.bin", &s->ngram, e);
     return rc;
@@ -285,17 +314,37 @@ static int check_length(const struct store *s, const char *name, const struct ma
 static int check_lengths(const struct store *s, struct err *e)
 {
     const struct manifest *m = &s->manifest;
-    const struct expert_layout *x = &m->experts;
     uint64_t dense = 0;
     for (size_t i = 0; i < m->n_dense; i++)
         if (m->dense[i].offset + m->dense[i].nbytes > dense)
             dense = m->dense[i].offset + m->dense[i].nbytes;
     int rc = check_length(s, "dense.bin", &s->dense, dense, e);
     if (!rc)
-        rc = check_length(s, "experts.bin", &s->experts,
-                          (uint64_t)x->n_layers * (uint64_t)x->E * x->stride, e);
-    if (!rc)
         rc = check_length(s, "ngram.bin", &s->ngram, m->ngram.rows * (uint64_t)m->ngram.row_bytes,
                           e);
     return rc;
+}
+
+/* experts.bin may be absent where another precision is there, but never cut short. */
+static int open_records(struct store *s, struct err *e)
+{
+    struct records *r = s->records;
+    bool any = false;
+    int rc = 0;
+    for (int bits = RECORDS_BITS_MAX; !rc && bits >= RECORDS_BITS_MIN; bits--) {
+        rc = records_open(s->dir, &s->manifest, bits, bits == 4 ? NULL : &r[4], &r[bits], e);
+        any = any || r[bits].present;
+    }
+    if (rc)
+        return rc;
+    s->experts = r[4].map;
+    if (!r[4].present && r[4].why.code != E_NOTFOUND)
+        return ERR(e, r[4].why.code, "%s", r[4].why.msg);
+    if (any)
+        return 0;
+    for (int bits = 3; bits >= RECORDS_BITS_MIN; bits--)
+        if (r[bits].why.code != E_NOTFOUND)
+            return ERR(e, r[bits].why.code, "%s, and %s is not there", r[bits].why.msg, r[4].path);
+    return ERR(e, E_NOTFOUND, "%s: is not there, nor are experts of 3 or 2 bits: pack again",
+               r[4].path);
 }
