@@ -1,45 +1,18 @@
 /* The public interface: include/cherenkov.h over model, conversation and generation. Every call
- * checks what it is given; a misuse is an error like any other.
- *
- * A sequence is either a text or a chat, as the first feed decides:
- *
- *      fresh --feed--> text --feed, next--> text
- *      fresh --feed_chat--> chat --feed_chat, next--> chat
- */
-#include "cherenkov.h"
+ * checks what it is given; a misuse is an error like any other. See api.h. */
+#include "runner/api.h"
 
 #include <string.h>
 
 #include "base/mem.h"
-#include "runner/conversation.h"
-#include "runner/generate.h"
 
-enum kind { KIND_FRESH, KIND_TEXT, KIND_CHAT };
-
-struct cherenkov {
-    struct model *model;
-    struct err err;
-    int n_users; /* its handle and its sequences; the last one out closes the model */
-};
-
-struct cherenkov_sequence {
-    struct cherenkov *m;
-    struct sequence *seq;
-    enum kind kind;
-    struct tokens ids;        /* of a text: all that was fed and generated */
-    struct conversation chat; /* of a chat */
-    struct sample_options sample;
-    struct generation *answer; /* in the making, or NULL */
-    struct buf text;           /* of that answer so far */
-    bool prompted;             /* something was fed that an answer can follow */
-};
-
-static int open_model(const char *path, const cherenkov_options *options, struct model **out,
-                      struct err *e);
+static int read_options(const cherenkov_options *from, struct model_options *out,
+                        struct draft_options *draft, struct err *e);
 static int open_sequence(cherenkov *m, const cherenkov_sampling *sampling, cherenkov_sequence *s);
 static int feed_text(cherenkov_sequence *s, const char *text, struct err *e);
 static int feed_chat(cherenkov_sequence *s, const char *role, const char *content, struct err *e);
 static int next(cherenkov_sequence *s, const char **text, struct err *e);
+static int next_many(cherenkov *m, cherenkov_sequence *const *s, int n, const char **texts);
 static void leave(cherenkov *m);
 
 const char *cherenkov_version(void)
@@ -51,11 +24,13 @@ int cherenkov_open(const char *path, const cherenkov_options *options, cherenkov
 {
     struct err *e = err_of_thread();
     struct model *model = NULL;
+    struct model_options o;
+    struct draft_options draft;
     err_clear(e);
     if (!path || !out)
         return ERR(e, E_ARG, "cherenkov_open: path and out must not be NULL");
     *out = NULL;
-    if (open_model(path, options, &model, e))
+    if (read_options(options, &o, &draft, e) || model_open(path, &o, &model, e))
         return -e->code;
     cherenkov *m = mem_zalloc(1, sizeof *m);
     if (!m) {
@@ -63,6 +38,7 @@ int cherenkov_open(const char *path, const cherenkov_options *options, cherenkov
         return ERR(e, E_NOMEM, "no memory to open %s", path);
     }
     m->model = model;
+    m->draft = draft;
     m->n_users = 1;
     *out = m;
     return 0;
@@ -107,6 +83,7 @@ void cherenkov_sequence_close(cherenkov_sequence *s)
         conversation_free(&s->chat);
     tokens_free(&s->ids);
     buf_free(&s->text);
+    buf_free(&s->given);
     s->m->model->engine->ops->sequence_close(s->seq);
     leave(s->m);
     mem_free(s);
@@ -140,6 +117,27 @@ int cherenkov_next(cherenkov_sequence *s, const char **text)
     return next(s, text, e);
 }
 
+int cherenkov_next_many(cherenkov_sequence *const *s, int n, const char **texts)
+{
+    cherenkov *m = s && n > 0 && s[0] ? s[0]->m : NULL;
+    struct err *e = m ? &m->err : err_of_thread();
+    err_clear(e);
+    if (!m || !texts || n > BATCH_MAX)
+        return ERR(e, E_ARG, "cherenkov_next_many: want 1 to %d sequences, and room for texts",
+                   BATCH_MAX);
+    for (int i = 0; i < n; i++) {
+        texts[i] = NULL;
+        if (!s[i] || s[i]->m != m)
+            return ERR(e, E_ARG, "cherenkov_next_many: sequence %d is not one of the same model",
+                       i);
+        for (int k = 0; k < i; k++)
+            if (s[k] == s[i])
+                return ERR(e, E_ARG, "cherenkov_next_many: sequences %d and %d are the same one", k,
+                           i);
+    }
+    return next_many(m, s, n, texts);
+}
+
 /* The caller's struct may be older and shorter than ours: what it lacks is zero, which means the
  * default. A longer one has fields that this library does not know. */
 static int read_struct(const char *name, const void *from, size_t size, void *to, size_t want,
@@ -154,22 +152,42 @@ static int read_struct(const char *name, const void *from, size_t size, void *to
     return 0;
 }
 
-static int open_model(const char *path, const cherenkov_options *options, struct model **out,
-                      struct err *e)
+static int read_options(const cherenkov_options *from, struct model_options *out,
+                        struct draft_options *draft, struct err *e)
 {
     cherenkov_options o = {0};
-    struct model_options mo = MODEL_OPTIONS;
-    if (options && read_struct("cherenkov_options", options, options->size, &o, sizeof o, e))
+    if (from && read_struct("cherenkov_options", from, from->size, &o, sizeof o, e))
         return -e->code;
-    mo.engine = o.engine;
-    mo.ctx = o.max_ctx;
-    return model_open(path, &mo, out, e);
+    if (o.drafts < -1 || o.drafts > ENGINE_DRAFTS_MAX)
+        return ERR(e, E_ARG, "cherenkov_options.drafts is %d, want -1 (none) to %d", o.drafts,
+                   ENGINE_DRAFTS_MAX);
+    *draft = (struct draft_options){.most = o.drafts ? o.drafts : DRAFTS_DEFAULT};
+    draft->most = o.drafts < 0 ? 0 : draft->most;
+    *out = MODEL_OPTIONS;
+    out->engine = o.engine;
+    out->ctx = o.max_ctx;
+    out->engine_options = (struct engine_options){
+        .mtp_norm = -1,
+        .drafts = draft->most > 0,
+        .n_sequences = o.sequences,
+        .threads = o.threads,
+        .memory = o.memory,
+        .pool_bytes = o.pool_bytes,
+        .pool_slots = o.pool_slots,
+        .pool = o.pool_map ? ENGINE_POOL_MAP : ENGINE_POOL_COPY,
+        .chunk = o.prefill_chunk,
+        .expert_bits = o.expert_bits,
+        .miss_bits = o.miss_bits,
+        .cut_weak = o.cut_weak,
+    };
+    return 0;
 }
 
 static void leave(cherenkov *m)
 {
     if (--m->n_users > 0)
         return;
+    batch_close(m->batch);
     model_close(m->model);
     mem_free(m);
 }
@@ -214,13 +232,14 @@ static int drop_answer(cherenkov_sequence *s, int rc)
     return rc;
 }
 
-/* Makes the answer so far part of what the sequence says. */
-static int end_answer(cherenkov_sequence *s, struct err *e)
+int api_end_answer(cherenkov_sequence *s, struct err *e)
 {
     struct generate_result r = {0};
     if (!s->answer)
         return 0;
-    int rc = generation_result(s->answer, &r, e);
+    int rc = generation_end(s->answer, e);
+    if (!rc)
+        rc = generation_result(s->answer, &r, e);
     if (!rc && s->kind == KIND_CHAT)
         rc = conversation_answer(&s->chat, &r.ids, buf_str(&s->text), s->text.len, e);
     for (size_t i = 0; !rc && s->kind == KIND_TEXT && i < r.ids.n; i++)
@@ -233,7 +252,7 @@ static int feed_text(cherenkov_sequence *s, const char *text, struct err *e)
 {
     if (s->kind == KIND_CHAT)
         return ERR(e, E_ARG, "cherenkov_feed: this sequence is a chat; open another one for text");
-    if (end_answer(s, e))
+    if (api_end_answer(s, e))
         return -e->code;
     const size_t before = s->ids.n;
     if (tokenizer_encode(s->m->model->tokenizer, text, strlen(text), false, &s->ids, e)) {
@@ -275,22 +294,80 @@ static int feed_chat(cherenkov_sequence *s, const char *role, const char *conten
     s->kind = KIND_CHAT;
     if (system && json_array_size(s->chat.messages))
         return ERR(e, E_ARG, "cherenkov_feed_chat: a system message must come first");
-    return end_answer(s, e) ? -e->code : say(s, role, content, e);
+    return api_end_answer(s, e) ? -e->code : say(s, role, content, e);
+}
+
+/* There is an answer that a token can be asked of. */
+static int begin_answer(cherenkov_sequence *s, struct err *e)
+{
+    const struct generate_options o = {.sample = s->sample, .draft = s->m->draft};
+    if (!s->prompted)
+        return ERR(e, E_ARG, "cherenkov_next: nothing was fed that an answer could follow");
+    if (s->answer)
+        return 0;
+    return generation_open(s->m->model, s->seq, s->kind == KIND_CHAT ? &s->chat.ids : &s->ids, &o,
+                           &s->answer, e);
 }
 
 static int next(cherenkov_sequence *s, const char **text, struct err *e)
 {
-    const struct generate_options o = {.sample = s->sample};
     size_t len;
-    if (!s->prompted)
-        return ERR(e, E_ARG, "cherenkov_next: nothing was fed that an answer could follow");
-    if (!s->answer &&
-        generation_open(s->m->model, s->seq, s->kind == KIND_CHAT ? &s->chat.ids : &s->ids, &o,
-                        &s->answer, e))
+    if (begin_answer(s, e))
         return -e->code;
     if (generation_next(s->answer, text, &len, e))
         return drop_answer(s, -e->code);
     if (*text)
         buf_add(&s->text, *text, len);
     return buf_check(&s->text, e);
+}
+
+/* All tokens that a step made. */
+static int take_all(cherenkov_sequence *s, const char **text, struct err *e)
+{
+    const char *piece;
+    buf_clear(&s->given);
+    do {
+        if (next(s, &piece, e))
+            return -e->code;
+        if (piece)
+            buf_puts(&s->given, piece);
+    } while (piece && generation_waiting(s->answer));
+    *text = piece || s->given.len ? buf_str(&s->given) : NULL;
+    return buf_check(&s->given, e);
+}
+
+static int batch_for(cherenkov *m, int n, struct err *e)
+{
+    if (n <= m->n_batch)
+        return 0;
+    batch_close(m->batch);
+    m->batch = NULL;
+    m->n_batch = 0;
+    if (batch_open(m->model, n, m->draft.most, &m->batch, e))
+        return -e->code;
+    m->n_batch = n;
+    return 0;
+}
+
+/* One sequence's failure is no other's; the first is the one reported. */
+static int next_many(cherenkov *m, cherenkov_sequence *const *s, int n, const char **texts)
+{
+    struct generation *g[BATCH_MAX];
+    bool failed[BATCH_MAX] = {false};
+    int n_g = 0;
+    struct err *e = &m->err;
+    if (batch_for(m, n, e))
+        return -e->code;
+    for (int i = 0; i < n; i++) {
+        failed[i] = begin_answer(s[i], e) != 0;
+        if (!failed[i])
+            g[n_g++] = s[i]->answer;
+    }
+    batch_run(m->batch, g, n_g);
+    for (int i = 0; i < n; i++) {
+        struct err own = {0};
+        if (!failed[i] && take_all(s[i], &texts[i], &own) && !e->code)
+            *e = own;
+    }
+    return -e->code;
 }

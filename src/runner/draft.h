@@ -7,6 +7,9 @@
 #include "runner/lookup.h"
 #include "runner/model.h"
 
+/* The most drafts of a step when nobody says otherwise. */
+enum { DRAFTS_DEFAULT = 2 };
+
 enum draft_source { DRAFTS_AUTO, DRAFTS_HEAD, DRAFTS_LOOKUP };
 
 /* Guesses in place of the sources, for tests: what follows tokens [n]; out [most], returns how
