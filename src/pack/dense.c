@@ -78,7 +78,7 @@ static int pack_encoded(struct packing *p, struct lane *l, const struct plan_den
                         struct err *e)
 {
     struct stream s[3];
-    const struct matrix *m = &d->matrix;
+    const struct encode_source *m = &d->matrix;
     size_t codes = (size_t)m->cols / 2, scales = (size_t)(m->cols / m->group) * 2;
     uint64_t step = p->out_bytes / (codes + 2 * scales);
     int rc = 0;
@@ -86,10 +86,10 @@ static int pack_encoded(struct packing *p, struct lane *l, const struct plan_den
         stream_start(&s[i], p, d->entry[i]);
     for (uint64_t row = 0; row < m->rows && !rc; row += step) {
         size_t n = (size_t)(m->rows - row < step ? m->rows - row : step);
-        struct matrix_rows to = {.codes = l->out};
+        struct encode_rows to = {.codes = l->out};
         to.scales = (uint16_t *)(void *)(l->out + n * codes);
         to.biases = to.scales + n * scales / 2;
-        rc = matrix_read(m, p->plan->checkpoint, row, n, to, &l->scratch, e);
+        rc = encode_read(m, p->plan->checkpoint, row, n, to, &l->scratch, e);
         if (!rc)
             rc = stream_add(&s[0], p, to.codes, n * codes, e);
         if (!rc)

@@ -18,10 +18,10 @@ static void announce(const struct checkpoint *c, const struct tensor *t, uint64_
 
 static void announce_matrix(const struct checkpoint *c, const struct plan_experts *x, int ie, int n)
 {
-    const struct matrix *m = &x->matrix;
+    const struct encode_source *m = &x->matrix;
     uint64_t row = (uint64_t)ie * x->step, rows = (uint64_t)n * x->step;
     uint64_t scale_bytes = m->source_group ? m->cols / m->source_group * 2 : 0;
-    announce(c, m->weight, m->form == MATRIX_BF16 ? m->cols * 2 : m->cols / 2, row, rows);
+    announce(c, m->weight, m->form == ENCODE_BF16 ? m->cols * 2 : m->cols / 2, row, rows);
     announce(c, m->scales, scale_bytes, row, rows);
     announce(c, m->biases, scale_bytes, row, rows);
 }
@@ -34,9 +34,9 @@ static int build(struct packing *p, struct lane *l, int il, int ie, uint8_t *rec
                              [EXPERT_DOWN] = (uint64_t)x->h};
     for (int k = 0; k < EXPERT_MATRICES; k++) {
         const struct plan_experts *from = &p->plan->experts[il][k];
-        struct matrix_rows to = {record + x->w[k], (uint16_t *)(void *)(record + x->s[k]),
+        struct encode_rows to = {record + x->w[k], (uint16_t *)(void *)(record + x->s[k]),
                                  (uint16_t *)(void *)(record + x->b[k])};
-        int rc = matrix_read(&from->matrix, p->plan->checkpoint,
+        int rc = encode_read(&from->matrix, p->plan->checkpoint,
                              from->first + (uint64_t)ie * from->step, rows[k], to, &l->scratch, e);
         if (rc)
             return rc;

@@ -115,7 +115,7 @@ static bool all_bf16(const struct found *f)
 
 /* An MLX module: bits and group come from the shapes, whatever config.json says about them. */
 static int match_affine(struct plan *p, const struct wanted *w, const struct found *f,
-                        struct matrix *out)
+                        struct encode_source *out)
 {
     char name[NAME_MAX_BYTES + 16];
     uint64_t words = f->weight->shape[w->n_lead];
@@ -148,8 +148,8 @@ static int match_affine(struct plan *p, const struct wanted *w, const struct fou
         return -1;
     }
     out->source_group = w->cols / per_row;
-    out->form = out->source_group == w->group ? MATRIX_Q4 : MATRIX_REGROUP;
-    if (out->form == MATRIX_Q4 || p->choices.requantise)
+    out->form = out->source_group == w->group ? ENCODE_COPY : ENCODE_REGROUP;
+    if (out->form == ENCODE_COPY || p->choices.requantise)
         return 0;
     plan_problem(p, PROBLEM_ENCODING,
                  "%s is quantised in groups of %llu, and a store has groups of %llu: pack the BF16 "
@@ -162,9 +162,10 @@ static int match_affine(struct plan *p, const struct wanted *w, const struct fou
 
 /* Decides the form of a matrix that a store has as Q4. -1 when there is a problem, noted. */
 static int match_matrix(struct plan *p, const struct wanted *w, const struct found *f,
-                        struct matrix *out)
+                        struct encode_source *out)
 {
-    *out = (struct matrix){.weight = f->weight, .cols = w->cols, .group = w->group, .rows = 1};
+    *out =
+        (struct encode_source){.weight = f->weight, .cols = w->cols, .group = w->group, .rows = 1};
     for (int i = 0; i < w->n_lead; i++)
         out->rows *= w->lead[i];
     if (!f->weight) {
@@ -184,19 +185,19 @@ static int match_matrix(struct plan *p, const struct wanted *w, const struct fou
         wrong_shape(p, w, f->weight, "is this the checkpoint of that config?");
         return -1;
     }
-    out->form = MATRIX_BF16;
+    out->form = ENCODE_BF16;
     return 0;
 }
 
 /* Counts a module's tensors by what becomes of it. */
-static void count_module(struct plan *p, const struct matrix *m)
+static void count_module(struct plan *p, const struct encode_source *m)
 {
-    static const enum plan_fate fate[] = {[MATRIX_Q4] = FATE_COPIED,
-                                          [MATRIX_BF16] = FATE_QUANTISED,
-                                          [MATRIX_REGROUP] = FATE_REQUANTISED};
+    static const enum plan_fate fate[] = {[ENCODE_COPY] = FATE_COPIED,
+                                          [ENCODE_BF16] = FATE_QUANTISED,
+                                          [ENCODE_REGROUP] = FATE_REQUANTISED};
     p->n_matrices[m->form]++;
     plan_count(p, fate[m->form], m->weight);
-    if (m->form == MATRIX_BF16)
+    if (m->form == ENCODE_BF16)
         return;
     plan_count(p, fate[m->form], m->scales);
     plan_count(p, fate[m->form], m->biases);
@@ -224,11 +225,11 @@ static void match_q4(struct plan *p, const struct expected *x, const struct tens
     struct wanted w = {name, {x->shape[0]}, 1, x->shape[1], (uint64_t)expected_group(x)};
     struct found f = {weight, source_dense(&p->source, x->name, ".scales"),
                       source_dense(&p->source, x->name, ".biases")};
-    struct matrix m;
+    struct encode_source m;
     if (match_matrix(p, &w, &f, &m))
         return;
     count_module(p, &m);
-    if (m.form == MATRIX_Q4) {
+    if (m.form == ENCODE_COPY) {
         add_copy(p, x, f.weight, ".weight");
         add_copy(p, x, f.scales, ".scales");
         add_copy(p, x, f.biases, ".biases");

@@ -6,7 +6,7 @@
 
 #include "pack/packing.h"
 
-static void interleave(const struct ngram_layout *g, const struct matrix_rows *from, size_t n,
+static void interleave(const struct ngram_layout *g, const struct encode_rows *from, size_t n,
                        uint8_t *row)
 {
     size_t w = (size_t)g->weight_bytes, s = (size_t)g->scale_bytes;
@@ -48,10 +48,10 @@ int ngram_pack(struct packing *p, struct lane *l, size_t block, struct err *e)
         const struct plan_ngram *part = part_of(p->plan, row);
         uint64_t left = part->first_row + part->matrix.rows - row;
         uint64_t n = end - row < left ? end - row : left;
-        struct matrix_rows from = {.codes = apart};
+        struct encode_rows from = {.codes = apart};
         from.scales = (uint16_t *)(void *)(apart + n * (uint64_t)g->weight_bytes);
         from.biases = from.scales + n * (uint64_t)g->scale_bytes / 2;
-        int rc = matrix_read(&part->matrix, p->plan->checkpoint, row - part->first_row, n, from,
+        int rc = encode_read(&part->matrix, p->plan->checkpoint, row - part->first_row, n, from,
                              &l->scratch, e);
         if (rc)
             return rc;

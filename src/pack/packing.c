@@ -74,9 +74,9 @@ static int open_files(const char *dir, struct packing *p, bool fresh, struct err
     return 0;
 }
 
-static void widen_for(struct packing *p, const struct matrix *m)
+static void widen_for(struct packing *p, const struct encode_source *m)
 {
-    size_t row = (size_t)matrix_row_bytes(m),
+    size_t row = (size_t)encode_row_bytes(m),
            packed = (size_t)(m->cols / 2 + m->cols / m->group * 4);
     p->raw_bytes = row > p->raw_bytes ? row : p->raw_bytes;
     p->out_bytes = packed > p->out_bytes ? packed : p->out_bytes;
@@ -122,7 +122,7 @@ static int make_lanes(struct packing *p, int n_threads, struct err *e)
     for (; p->n_lanes < n; p->n_lanes++) {
         struct lane *l = &p->lanes[p->n_lanes];
         l->out = mem_aligned(64, p->out_bytes);
-        l->scratch = (struct matrix_scratch){.raw_bytes = p->raw_bytes, .n_values = p->n_values};
+        l->scratch = (struct encode_scratch){.raw_bytes = p->raw_bytes, .n_values = p->n_values};
         l->scratch.raw = mem_aligned(64, p->raw_bytes);
         l->scratch.values = mem_array(p->n_values + 1, sizeof(float));
         if (l->out && l->scratch.raw && l->scratch.values)

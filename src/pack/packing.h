@@ -14,7 +14,7 @@
 
 /* One thread's buffers. */
 struct lane {
-    struct matrix_scratch scratch;
+    struct encode_scratch scratch;
     uint8_t *out; /* packing.out_bytes, 64-byte aligned: what will be written */
 };
 

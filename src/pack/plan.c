@@ -231,7 +231,7 @@ static struct dense_entry describe(const struct plan_dense *d, int part)
              d->kind == PLAN_ENCODE ? parts[part] : d->suffix);
     x.name = mem_strdup(name);
     if (d->kind == PLAN_ENCODE) {
-        const struct matrix *m = &d->matrix;
+        const struct encode_source *m = &d->matrix;
         x.dtype = part ? DTYPE_BF16 : DTYPE_U32;
         x.n_dims = 2;
         x.shape[0] = m->rows;
@@ -436,6 +436,6 @@ int plan_check_constants(const struct plan *p, struct err *e)
 const char *plan_encoding(const struct plan *p)
 {
     static const char *const words[] = {"no known form", "MLX 4-bit", "BF16", "MLX 4-bit and BF16"};
-    bool q4 = p->n_matrices[MATRIX_Q4] || p->n_matrices[MATRIX_REGROUP];
-    return words[q4 + 2 * (p->n_matrices[MATRIX_BF16] > 0)];
+    bool q4 = p->n_matrices[ENCODE_COPY] || p->n_matrices[ENCODE_REGROUP];
+    return words[q4 + 2 * (p->n_matrices[ENCODE_BF16] > 0)];
 }

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "checkpoint/convention.h"
-#include "pack/matrix.h"
+#include "pack/encode.h"
 #include "pack/piece.h"
 #include "pack/source.h"
 #include "store/expected.h"
@@ -34,19 +34,19 @@ struct plan_dense {
     const struct expected *expected;
     const char *suffix;          /* of the name, behind expected->name; NULL for PLAN_ENCODE */
     const struct tensor *tensor; /* PLAN_COPY, PLAN_FOLD */
-    struct matrix matrix;        /* PLAN_ENCODE */
+    struct encode_source matrix; /* PLAN_ENCODE */
     size_t entry[3];             /* in target.dense: the tensor; or weight, scales, biases */
 };
 
 /* One matrix of a record layer: the rows of expert ie are first + ie * step and following. */
 struct plan_experts {
-    struct matrix matrix;
+    struct encode_source matrix;
     uint64_t first, step;
 };
 
 /* One part of an n-gram table: row i of the matrix is row first_row + i of ngram.bin. */
 struct plan_ngram {
-    struct matrix matrix;
+    struct encode_source matrix;
     uint64_t first_row;
 };
 
@@ -100,7 +100,7 @@ struct plan {
         uint64_t bytes;
     } fate[FATE_COUNT];
     size_t n_derived;
-    size_t n_matrices[3]; /* by enum matrix_form */
+    size_t n_matrices[3]; /* by enum encode_form */
     struct plan_problem *problems;
     size_t n_problems;
     bool short_of_memory; /* a problem could not be noted: plan_open fails */

@@ -1,5 +1,5 @@
-/* Rows of a matrix as Q4: see matrix.h. */
-#include "pack/matrix.h"
+/* Rows of a matrix as Q4: see encode.h. */
+#include "pack/encode.h"
 
 #include "pack/finite.h"
 #include "quant/half.h"
@@ -7,12 +7,12 @@
 
 /* What one read needs, so that the three forms share one signature. */
 struct job {
-    const struct matrix *m;
+    const struct encode_source *m;
     const struct checkpoint *c;
-    const struct matrix_scratch *s;
+    const struct encode_scratch *s;
 };
 
-static uint64_t groups(const struct matrix *m)
+static uint64_t groups(const struct encode_source *m)
 {
     return m->cols / m->group;
 }
@@ -25,10 +25,10 @@ static int read_bf16(const struct job *j, const struct tensor *t, uint64_t first
     return rc ? rc : finite_check(t, first, to, n, e);
 }
 
-static int read_parts(const struct job *j, uint64_t row, uint64_t n, struct matrix_rows to,
+static int read_parts(const struct job *j, uint64_t row, uint64_t n, struct encode_rows to,
                       struct err *e)
 {
-    const struct matrix *m = j->m;
+    const struct encode_source *m = j->m;
     uint64_t code_bytes = m->cols / 2, per_row = m->cols / m->source_group;
     int rc = checkpoint_read(j->c, m->weight, row * code_bytes, to.codes, n * code_bytes, e);
     if (!rc)
@@ -39,8 +39,8 @@ static int read_parts(const struct job *j, uint64_t row, uint64_t n, struct matr
 }
 
 /* The values of one row, in groups of m->group, to row i of the result. */
-static int encode_row(const struct matrix *m, const float *values, uint64_t i,
-                      struct matrix_rows to)
+static int encode_row(const struct encode_source *m, const float *values, uint64_t i,
+                      struct encode_rows to)
 {
     uint64_t n = groups(m);
     for (uint64_t g = 0; g < n; g++) {
@@ -52,7 +52,7 @@ static int encode_row(const struct matrix *m, const float *values, uint64_t i,
     return 0;
 }
 
-static int too_wide(const struct matrix *m, uint64_t row, struct err *e)
+static int too_wide(const struct encode_source *m, uint64_t row, struct err *e)
 {
     return ERR(
         e, E_NONFINITE,
@@ -61,10 +61,10 @@ static int too_wide(const struct matrix *m, uint64_t row, struct err *e)
         m->weight->name, (unsigned long long)row);
 }
 
-static int encode_bf16(const struct job *j, uint64_t row, uint64_t n, struct matrix_rows to,
+static int encode_bf16(const struct job *j, uint64_t row, uint64_t n, struct encode_rows to,
                        struct err *e)
 {
-    const struct matrix *m = j->m;
+    const struct encode_source *m = j->m;
     const uint16_t *raw = (const uint16_t *)(const void *)j->s->raw;
     int rc = checkpoint_read(j->c, m->weight, row * m->cols * 2, j->s->raw, n * m->cols * 2, e);
     for (uint64_t i = 0; i < n && !rc; i++) {
@@ -78,12 +78,12 @@ static int encode_bf16(const struct job *j, uint64_t row, uint64_t n, struct mat
     return rc;
 }
 
-static int regroup(const struct job *j, uint64_t row, uint64_t n, struct matrix_rows to,
+static int regroup(const struct job *j, uint64_t row, uint64_t n, struct encode_rows to,
                    struct err *e)
 {
-    const struct matrix *m = j->m;
+    const struct encode_source *m = j->m;
     uint64_t per_row = m->cols / m->source_group;
-    struct matrix_rows from = {.codes = j->s->raw};
+    struct encode_rows from = {.codes = j->s->raw};
     from.scales = (uint16_t *)(void *)(j->s->raw + n * m->cols / 2);
     from.biases = from.scales + n * per_row;
     int rc = read_parts(j, row, n, from, e);
@@ -96,25 +96,25 @@ static int regroup(const struct job *j, uint64_t row, uint64_t n, struct matrix_
     return rc;
 }
 
-uint64_t matrix_row_bytes(const struct matrix *m)
+uint64_t encode_row_bytes(const struct encode_source *m)
 {
-    if (m->form == MATRIX_BF16)
+    if (m->form == ENCODE_BF16)
         return m->cols * 2;
     return m->cols / 2 + m->cols / m->source_group * 4;
 }
 
-int matrix_read(const struct matrix *m, const struct checkpoint *c, uint64_t row, uint64_t n,
-                struct matrix_rows to, const struct matrix_scratch *s, struct err *e)
+int encode_read(const struct encode_source *m, const struct checkpoint *c, uint64_t row, uint64_t n,
+                struct encode_rows to, const struct encode_scratch *s, struct err *e)
 {
     struct job j = {m, c, s};
-    if (m->form == MATRIX_Q4)
+    if (m->form == ENCODE_COPY)
         return read_parts(&j, row, n, to, e);
-    uint64_t step = s->raw_bytes / matrix_row_bytes(m);
+    uint64_t step = s->raw_bytes / encode_row_bytes(m);
     for (uint64_t done = 0; done < n; done += step) {
         uint64_t k = n - done < step ? n - done : step;
-        struct matrix_rows part = {to.codes + done * m->cols / 2, to.scales + done * groups(m),
+        struct encode_rows part = {to.codes + done * m->cols / 2, to.scales + done * groups(m),
                                    to.biases + done * groups(m)};
-        int rc = m->form == MATRIX_BF16 ? encode_bf16(&j, row + done, k, part, e)
+        int rc = m->form == ENCODE_BF16 ? encode_bf16(&j, row + done, k, part, e)
                                         : regroup(&j, row + done, k, part, e);
         if (rc)
             return rc;
