@@ -108,9 +108,45 @@ static void test_goldens(void **state)
     check_goldens(GOLDENS "micro/mlx4", GOLDENS "micro/tokenizer_cases.json");
 }
 
+/* Variables come from the tokenizer's configuration and the caller, whose word is the last; the
+ * default one of several templates is taken; no tools are the same as an empty list of them. */
+static void test_chat_variables(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}, \"pad_token\": null,"
+        " \"chat_template\": [{\"name\": \"rag\", \"template\": \"no\"}, {\"name\": \"default\","
+        " \"template\": \"{{ bos_token }}{{ eos_token }}{{ pad_token is defined }}"
+        "{{ tools is defined }}{{ add_generation_prompt }}{{ messages|length }}{{ x }}\"}]}";
+    struct err e = {0};
+    struct chat *c;
+    struct buf out = BUF_INIT;
+    char *dir = aid_tmpdir(), *path = file_join(dir, "tokenizer_config.json");
+    json_t *messages = json_loads("[{\"role\": \"user\", \"content\": \"x\"}]", 0, NULL);
+    json_t *none = json_array(), *tools = json_loads("[{}]", 0, NULL);
+    json_t *set =
+        json_loads("{\"x\": 1, \"bos_token\": \"B\", \"add_generation_prompt\": false}", 0, NULL);
+    aid_write(path, config, sizeof config - 1);
+    assert_ok(chat_open(dir, &c, &e), e);
+    assert_ok(chat_render(c, messages, none, NULL, &out, &e), e);
+    assert_string_equal(buf_str(&out), "<s></s>FalseFalseTrue1");
+    buf_clear(&out);
+    assert_ok(chat_render(c, messages, tools, set, &out, &e), e);
+    assert_string_equal(buf_str(&out), "B</s>FalseTrueFalse11");
+    json_decref(messages);
+    json_decref(none);
+    json_decref(tools);
+    json_decref(set);
+    buf_free(&out);
+    chat_close(c);
+    mem_free(path);
+    aid_rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors),
-                                       cmocka_unit_test(test_goldens)};
+                                       cmocka_unit_test(test_goldens),
+                                       cmocka_unit_test(test_chat_variables)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
