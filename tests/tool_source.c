@@ -10,8 +10,8 @@
  *   text      names of a text-only export ("model." instead of "model.language_model.")
  *   nomtp     no draft head
  *   noconst   no stored n-gram constants
- * FILES shards share the tensors. KEY=NUMBER changes a field of the config's text_config first,
- * e.g. num_hidden_layers=2. The same arguments give the same bytes. */
+ * FILES shards share the tensors. KEY=NUMBER changes a field of the config's text_config first
+ * (num_hidden_layers=2). The same arguments give the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
