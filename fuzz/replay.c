@@ -2,11 +2,10 @@
  * linked with fuzz_STEM.c it becomes replay_STEM, so that `make test` runs the seeds (and the
  * crashes kept among them) in every build and with every compiler. Exits 1 if a file cannot be
  * read or none was given; a crash is a crash. */
-#include <dirent.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,25 +21,29 @@ static int replay_file(const char *path, struct err *e)
     return rc;
 }
 
+struct folder {
+    const char *path;
+    int *n;
+};
+
+static int replay(const char *path, int *n, struct err *e);
+
+static int replay_entry(void *ctx, const char *name, struct err *e)
+{
+    struct folder *f = ctx;
+    char *path = file_join(f->path, name);
+    int rc = path ? replay(path, f->n, e) : ERR(e, E_NOMEM, "no memory for a path");
+    mem_free(path);
+    return rc;
+}
+
 static int replay(const char *path, int *n, struct err *e)
 {
-    char name[4096];
-    if (!file_is_dir(path)) {
-        (*n)++;
-        return replay_file(path, e);
-    }
-    DIR *dir = opendir(path);
-    if (!dir)
-        return err_sys(e, "%s: cannot list", path);
-    int rc = 0;
-    for (struct dirent *d; !rc && (d = readdir(dir));) {
-        if (d->d_name[0] == '.')
-            continue;
-        snprintf(name, sizeof name, "%s/%s", path, d->d_name);
-        rc = replay(name, n, e);
-    }
-    closedir(dir);
-    return rc;
+    struct folder f = {path, n};
+    if (file_is_dir(path))
+        return file_each(path, replay_entry, &f, e);
+    (*n)++;
+    return replay_file(path, e);
 }
 
 int main(int argc, char **argv)
