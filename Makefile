@@ -22,7 +22,9 @@ B      := build/$(CONFIG)
 VERSION  := $(shell sed -n 's/^\#define CHERENKOV_VERSION "\(.*\)"/\1/p' include/cherenkov.h)
 REVISION := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 
-LIBS_LIB := jansson libpcre2-8 libutf8proc libxxhash
+# io_uring is Linux's alone; without it experts are read by threads.
+URING   := $(shell pkg-config --exists liburing 2>/dev/null && echo liburing)
+LIBS_LIB := jansson libpcre2-8 libutf8proc libxxhash $(URING)
 LIBS_PC := $(LIBS_LIB) libedit
 LIBS    := $(shell pkg-config --libs $(LIBS_PC) 2>/dev/null) -lpthread -lm
 CMOCKA  := $(shell pkg-config --libs cmocka 2>/dev/null || echo -lcmocka)
@@ -108,6 +110,8 @@ $B/%.o: %.c $B/flags
 
 $B/src/cli/cmd_version.o: $B/revision
 $B/src/cli/cmd_version.o: CFLAGS_FILE = -DCHERENKOV_REVISION='"$(REVISION)"'
+
+$B/src/stream/reader_uring.o: CFLAGS_FILE = $(if $(URING),-DHAVE_LIBURING)
 
 # All but main.o, for the program, the tests and the fuzz targets.
 $(LIB): $(OBJ_LIB) $(filter-out %/main.o,$(OBJ_CLI))

@@ -12,7 +12,9 @@ release | debug) ;;
     exit 77
     ;;
 esac
-libs=$(pkg-config --libs jansson libpcre2-8 libutf8proc libxxhash)
+uring=$(pkg-config --exists liburing && echo liburing || true)
+# shellcheck disable=SC2086
+libs=$(pkg-config --libs jansson libpcre2-8 libutf8proc libxxhash $uring)
 # shellcheck disable=SC2086
 cc -std=c11 -Wall -Wextra -Werror -Iinclude tests/example.c "$CHERENKOV_BUILD/libcherenkov.a" \
     $libs -lpthread -lm -o "$room/example"

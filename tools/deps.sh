@@ -10,13 +10,15 @@
 set -eu
 
 # What is looked for, and the package that brings it:  probe  apt  dnf  pacman  brew A probe is
-# pc:NAME (pkg-config knows it), cmd:NAME (a command) or fuzzer: (clang can link libFuzzer).
+# pc:NAME (pkg-config knows it), linux:NAME (the same, on Linux alone), cmd:NAME (a command) or
+# fuzzer: (clang can link libFuzzer).
 libraries='
 cmd:pkg-config  pkg-config       pkgconf-pkg-config  pkgconf   pkg-config
 pc:jansson      libjansson-dev   jansson-devel       jansson   jansson
 pc:libpcre2-8   libpcre2-dev     pcre2-devel         pcre2     pcre2
 pc:libutf8proc  libutf8proc-dev  utf8proc-devel      libutf8proc utf8proc
 pc:libxxhash    libxxhash-dev    xxhash-devel        xxhash    xxhash
+linux:liburing  liburing-dev     liburing-devel      liburing  -
 pc:libedit      libedit-dev      libedit-devel       libedit   libedit
 pc:cmocka       libcmocka-dev    libcmocka-devel     cmocka    cmocka
 '
@@ -31,6 +33,7 @@ cmd:valgrind      valgrind         valgrind           valgrind  valgrind
 present() {
     case $1 in
     pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
+    linux:*) [ ! -e /proc/version ] || pkg-config --exists "${1#linux:}" 2>/dev/null ;;
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
     fuzzer:) fuzzer_links ;;
     esac

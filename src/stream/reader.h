@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/engine.h"
 
 enum { READER_ALIGN = 4096, READER_DEPTH_MAX = 64, READER_FILES_MAX = 8 };
 
@@ -37,6 +38,9 @@ struct reader_ops {
     /* path stays the caller's; the number is what requests name. E_IO, E_NOTFOUND. Files that do
      * not take direct reads are read through the page cache, and what was read is dropped from it. */
     int (*add)(struct reader *r, const char *path, int *file, struct err *e);
+    /* Says that many buffers will be units of this memory, n of them from base: a reader may then
+     * prepare them. Only a hint, given once; NULL: of no use to this reader. */
+    void (*lend)(struct reader *r, void *base, size_t unit, int n);
     /* Never blocks; the caller keeps at most depth requests in flight (asserted). */
     void (*submit)(struct reader *r, const struct read_request *q);
     /* Completions so far, at most max; wait: blocks until there is one, if any is in flight. */
@@ -64,6 +68,8 @@ static inline bool reader_advance(const struct read_request *q, size_t *got, siz
 /* E_UNSUPPORTED where the system has no io_uring or forbids it. */
 int reader_uring_open(int depth, struct reader **out, struct err *e);
 int reader_pread_open(int depth, struct reader **out, struct err *e);
+/* The one that was asked for; AUTO: io_uring, or threads where there is none. */
+int reader_open(enum engine_reads how, int depth, struct reader **out, struct err *e);
 
 /* What to spoil, each with probability 1 in n (0: never), from a seed. */
 struct reader_faults {
@@ -72,7 +78,7 @@ struct reader_faults {
     long fail_at;                        /* the nth request fails with EIO; 0: none */
     bool reorder;                        /* completions come back in random order */
 };
-/* Owns inner. faults may be changed while it runs through the pointer that comes back. */
+/* Owns inner from success on. The faults may be changed between calls through *live (or NULL). */
 int reader_fault_open(struct reader *inner, const struct reader_faults *f, struct reader **out,
                       struct reader_faults **live, struct err *e);
 

@@ -166,7 +166,7 @@ static int open_reader(struct stream *st, struct err *e)
 {
     int depth = st->o.depth ? st->o.depth : 8, rc = 0;
     if (!st->reader)
-        rc = reader_pread_open(depth, &st->reader, e);
+        rc = reader_open(st->o.reads, depth, &st->reader, e);
     st->depth = !rc && st->reader->depth < depth ? st->reader->depth : depth;
     return rc;
 }
@@ -194,6 +194,8 @@ static int open_pool(struct stream *st, struct err *e)
     int rc = pool_open(&st->pool, slots, (size_t)bytes, n_keys, e);
     if (rc)
         return rc;
+    if (st->reader->ops->lend)
+        st->reader->ops->lend(st->reader, st->pool.pages.data, st->pool.slot_bytes, slots);
     st->counters->pool_slots = (uint64_t)slots;
     st->counters->pool_bytes = st->pool.pages.bytes;
     return 0;

@@ -7,6 +7,7 @@
 #include "stream/inside.h"
 #include "stream/order.h"
 
+static bool weighs_more(const void *ctx, int a, int b);
 static void choose_kept(struct stream *st);
 static void resolve(struct stream *st, int i);
 static bool cut_late(struct stream *st);
@@ -52,6 +53,8 @@ int stream_begin(struct stream *st, int il, const struct stream_use *uses, int n
         st->lookahead.next = st->lookahead.n;
     if (cause == CAUSE_PREFILL)
         choose_kept(st);
+    else if (st->o.cut_weak > 0) /* what may be dropped is read last */
+        order_sort(v->order, n, weighs_more, v->entry);
     for (int i = 0; i < n; i++)
         resolve(st, v->order[i]);
     reads_pump(st);
@@ -160,6 +163,12 @@ static bool used_more(const void *ctx, int a, int b)
 {
     const struct entry *x = ctx;
     return x[a].use.rows != x[b].use.rows ? x[a].use.rows > x[b].use.rows : a < b;
+}
+
+static bool weighs_more(const void *ctx, int a, int b)
+{
+    const struct entry *x = ctx;
+    return x[a].use.weight != x[b].use.weight ? x[a].use.weight > x[b].use.weight : a < b;
 }
 
 /* A prefill visits most experts of every layer in turn: kept are the most used of the layer, as
