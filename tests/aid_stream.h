@@ -15,7 +15,8 @@ struct aid_stream {
     struct stream *stream; /* NULL until aid_stream_start */
 };
 
-/* A made-up store in the shape of a golden ("micro": 5 record layers of 16 experts). */
+/* A made-up store in the shape of a golden ("micro": 5 record layers of 16 experts), with copies of
+ * its experts in 3 and 2 bits. */
 void aid_stream_open(struct aid_stream *a, const char *golden);
 void aid_stream_start(struct aid_stream *a, const struct stream_options *o); /* sets o's counters */
 void aid_stream_stop(struct aid_stream *a);

@@ -3,10 +3,16 @@
 #include "tests/aid_test.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tests/aid_stream.h"
+
+static uint64_t reads_of(const struct counters *c, enum cause cause)
+{
+    return c->reads[cause][2] + c->reads[cause][3] + c->reads[cause][4];
+}
 
 static void check_counters(const struct aid_stream *a)
 {
@@ -23,8 +29,8 @@ static void check_counters(const struct aid_stream *a)
         misses -= x->prefetch_late;
     }
     assert_true(accounted <= prefetched);
-    assert_int_equal(c->reads[CAUSE_LOOKAHEAD][4], prefetched);
-    uint64_t reads = c->reads[CAUSE_DEMAND][4] + c->reads[CAUSE_PREFILL][4];
+    assert_int_equal(reads_of(c, CAUSE_LOOKAHEAD), prefetched);
+    uint64_t reads = reads_of(c, CAUSE_DEMAND) + reads_of(c, CAUSE_PREFILL);
     assert_true(reads <= misses); /* fewer when a read was under way already */
 }
 
@@ -65,6 +71,118 @@ static void test_visits_deliver_the_records(void **state)
             wander(&a, 200, 1 + (int)i * 4, (uint64_t)slots[i] + (uint64_t)depth);
             aid_stream_stop(&a);
         }
+    aid_stream_close(&a);
+}
+
+static void test_precisions(void **state)
+{
+    (void)state;
+    struct aid_stream a;
+    const struct counters *c = &a.counters;
+    aid_stream_open(&a, "micro");
+    for (int bits = 2; bits <= 4; bits++)
+        for (int miss = 0; miss < bits; miss += miss ? 1 : 2) {
+            int demand = miss ? miss : bits;
+            aid_stream_start(&a, &(struct stream_options){
+                                     .slots = 24, .bits = bits, .miss_bits = miss, .depth = 4});
+            wander(&a, 100, 8, (uint64_t)(bits * 8 + miss));
+            assert_true(c->reads[CAUSE_DEMAND][demand] && c->reads[CAUSE_LOOKAHEAD][bits]);
+            assert_int_equal(reads_of(c, CAUSE_DEMAND), c->reads[CAUSE_DEMAND][demand]);
+            assert_int_equal(reads_of(c, CAUSE_LOOKAHEAD), c->reads[CAUSE_LOOKAHEAD][bits]);
+            assert_int_equal(reads_of(c, CAUSE_PREFILL), c->reads[CAUSE_PREFILL][bits]);
+            aid_stream_stop(&a);
+        }
+    aid_stream_close(&a);
+}
+
+static void test_options_that_make_no_sense(void **state)
+{
+    (void)state;
+    struct aid_stream a;
+    static const struct {
+        struct stream_options o;
+        int rc;
+        const char *says;
+    } cases[] = {
+        {{.slots = 15}, -E_LIMIT, "15 slots"},
+        {{.slots = 16, .bits = 5}, -E_ARG, "5 bits"},
+        {{.slots = 16, .bits = 3, .miss_bits = 3}, -E_ARG, "--miss-experts 3"},
+        {{.slots = 16, .miss_bits = 1}, -E_ARG, "1 bits"},
+        {{.slots = 16, .depth = 65}, -E_ARG, "65 reads"},
+        {{.pool = ENGINE_POOL_MAP, .bits = 3}, -E_UNSUPPORTED, "--pool map"},
+        {{.pool = ENGINE_POOL_MAP, .miss_bits = 2}, -E_UNSUPPORTED, "--pool map"},
+    };
+    aid_stream_open(&a, "micro");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err e = {0};
+        struct stream *st;
+        assert_int_equal(stream_open(a.store, &cases[i].o, &st, &e), cases[i].rc);
+        assert_null(st);
+        if (!strstr(e.msg, cases[i].says))
+            fail_msg("%s", e.msg);
+    }
+    aid_stream_close(&a);
+}
+
+/* Waits until nothing is in flight: what lookahead was to read is there. */
+static void settle(struct aid_stream *a)
+{
+    for (int i = 0; i < 200; i++) {
+        struct err e = {0};
+        assert_ok(stream_rows_begin(a->stream, NULL, 0, &e), e); /* takes what has ended */
+        usleep(500);
+    }
+}
+
+static void test_lookahead_is_counted(void **state)
+{
+    (void)state;
+    struct aid_stream a;
+    struct err e = {0};
+    struct stream_use uses[16];
+    const struct layer_counters *c;
+    aid_stream_open(&a, "micro");
+    aid_stream_start(&a, &(struct stream_options){.slots = 16, .depth = 8});
+    aid_stream_uses(&a, 1, 16, uses);
+    stream_predict(a.stream, 1, (const int[]){3, 4, 5}, 3);
+    settle(&a);
+    for (int i = 0; i < 16; i++)
+        uses[i].expert = i;
+    assert_ok(aid_stream_visit(&a, 1, &uses[4], 4, CAUSE_DEMAND, 4, 1, &e), e);
+    c = &a.counters.layer[1];
+    assert_int_equal(c->predicted, 3);
+    assert_int_equal(c->prefetched, 3);
+    assert_int_equal(c->prefetch_used, 2); /* 4 and 5; 3 was not asked for */
+    assert_int_equal(c->hits, 2);
+    assert_int_equal(c->misses, 2);
+    stream_forget(a.stream);
+    assert_int_equal(c->prefetch_wasted, 1);
+    assert_int_equal(a.counters.bytes[CAUSE_LOOKAHEAD], 3 * 16384);
+    aid_stream_close(&a);
+}
+
+/* A prompt goes through every expert of every layer; what decoding had in the pool stays, but for
+ * the few slots that the prompt's records pass through and its most used ones. */
+static void test_a_prefill_does_not_empty_the_pool(void **state)
+{
+    (void)state;
+    struct aid_stream a;
+    struct err e = {0};
+    struct stream_use uses[16];
+    aid_stream_open(&a, "micro");
+    aid_stream_start(&a, &(struct stream_options){.slots = 70, .depth = 4, .no_lookahead = true});
+    for (int i = 0; i < 16; i++)
+        uses[i] = (struct stream_use){.expert = i, .rows = 1};
+    for (int il = 0; il < 5; il++) /* 50 of 70 slots */
+        assert_ok(aid_stream_visit(&a, il, uses, 10, CAUSE_DEMAND, 4, 1, &e), e);
+    for (int il = 0; il < 5; il++)
+        assert_ok(aid_stream_visit(&a, il, uses, 16, CAUSE_PREFILL, 4, 1, &e), e);
+    assert_int_equal(a.counters.reads[CAUSE_PREFILL][4], 30);
+    for (int il = 0; il < 5; il++) {
+        uint64_t before = a.counters.layer[il].hits;
+        assert_ok(aid_stream_visit(&a, il, uses, 10, CAUSE_DEMAND, 4, 1, &e), e);
+        assert_int_equal(a.counters.layer[il].hits - before, 10);
+    }
     aid_stream_close(&a);
 }
 
@@ -124,6 +242,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_visits_deliver_the_records),
+        cmocka_unit_test(test_precisions),
+        cmocka_unit_test(test_options_that_make_no_sense),
+        cmocka_unit_test(test_lookahead_is_counted),
+        cmocka_unit_test(test_a_prefill_does_not_empty_the_pool),
         cmocka_unit_test(test_map_delivers_the_mapping),
         cmocka_unit_test(test_rows_are_the_tables),
         cmocka_unit_test(test_nothing_allocates_after_open),

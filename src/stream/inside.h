@@ -66,12 +66,10 @@ struct op {
     struct op *next; /* free ones */
 };
 
-/* Where records of one precision are. */
+/* Records of one precision, as a file that is read. */
 struct record_file {
-    int file;         /* of the reader; -1: not open */
-    const char *path; /* borrowed, for messages */
-    uint64_t stride;
-    uint64_t w[EXPERT_MATRICES], s[EXPERT_MATRICES], b[EXPERT_MATRICES];
+    const struct records *records; /* NULL: not asked for */
+    int file;                      /* of the reader */
 };
 
 struct rows {
@@ -102,7 +100,6 @@ struct stream {
     struct counters *counters; /* o.counters, or own */
     struct counters own;
     struct record_file record[BITS_END];
-    char *path[BITS_END];
     struct reader *reader;
     struct pool pool;
     struct op *op, *free_op; /* [depth] */

@@ -120,8 +120,8 @@ void reads_start_record(struct stream *st, int slot, enum cause cause, int bits)
     s->prefetch = cause == CAUSE_LOOKAHEAD;
     op->slot = slot;
     op->bits = bits;
-    op->off = (uint64_t)s->key * f->stride;
-    op->len = (size_t)f->stride;
+    op->off = (uint64_t)s->key * f->records->stride;
+    op->len = (size_t)f->records->stride;
     st->counters->reads[cause][bits]++;
     st->reader->ops->submit(st->reader, &(struct read_request){.file = f->file,
                                                                .off = op->off,
@@ -173,7 +173,7 @@ static void describe(const struct stream *st, const struct op *op, int error, st
     (void)err_sys(e,
                   "%s: record %d (expert %d of layer %d, %zu bytes at %" PRIu64
                   ") cannot be read; check the disk, and the file with `cherenkov verify`",
-                  st->record[op->bits].path, key, key % E, key / E, op->len, op->off);
+                  st->record[op->bits].records->path, key, key % E, key / E, op->len, op->off);
 }
 
 static void record_ended(struct stream *st, const struct op *op, const struct read_result *r)

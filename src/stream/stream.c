@@ -23,22 +23,17 @@ int stream_slots_min(const struct store *s)
     return want < x->n_layers * x->E ? want : x->n_layers * x->E;
 }
 
-static void record_layout(const struct store *s, int bits, struct record_file *out)
+static uint64_t stride(const struct store *s, int bits)
 {
-    const struct expert_layout *x = &s->manifest.experts;
-    (void)bits;
-    *out = (struct record_file){.file = -1, .stride = x->stride};
-    memcpy(out->w, x->w, sizeof out->w);
-    memcpy(out->s, x->s, sizeof out->s);
-    memcpy(out->b, x->b, sizeof out->b);
+    struct records r;
+    records_layout(&s->manifest.experts, bits ? bits : 4, &r);
+    return r.stride;
 }
 
 uint64_t stream_slot_bytes(const struct store *s, int bits, int miss_bits)
 {
-    struct record_file a, b;
-    record_layout(s, bits, &a);
-    record_layout(s, miss_bits ? miss_bits : bits, &b);
-    return a.stride > b.stride ? a.stride : b.stride;
+    uint64_t a = stride(s, bits), b = miss_bits ? stride(s, miss_bits) : 0;
+    return a > b ? a : b;
 }
 
 int stream_open(const struct store *s, const struct stream_options *o, struct stream **out,
@@ -102,27 +97,13 @@ void stream_close(struct stream *st)
     mem_free(st->lookahead.warm);
     mem_free(st->op);
     mem_free(st->op_room);
-    for (int b = 0; b < BITS_END; b++)
-        mem_free(st->path[b]);
     mem_free(st->own.layer);
     mem_free(st);
 }
 
 void stream_expert(const struct stream *st, const uint8_t *record, int bits, struct expert *out)
 {
-    static const enum matrix_format formats[BITS_END] = {
-        [2] = MATRIX_Q2, [3] = MATRIX_Q3, [4] = MATRIX_Q4};
-    const struct expert_layout *x = st->experts;
-    const struct record_file *f = &st->record[bits];
-    struct matrix *to[EXPERT_MATRICES] = {&out->gate, &out->up, &out->down};
-    for (int i = 0; i < EXPERT_MATRICES; i++)
-        *to[i] = (struct matrix){.format = formats[bits],
-                                 .rows = i == EXPERT_DOWN ? x->h : x->inter,
-                                 .cols = i == EXPERT_DOWN ? x->inter : x->h,
-                                 .w = record + f->w[i],
-                                 .scales = (const uint16_t *)(const void *)(record + f->s[i]),
-                                 .biases = (const uint16_t *)(const void *)(record + f->b[i]),
-                                 .group = x->group};
+    weights_expert(st->experts, st->record[bits].records, record, out);
 }
 
 void stream_forget(struct stream *st)
@@ -140,6 +121,14 @@ static int check_options(const struct stream *st, struct err *e)
 {
     const struct stream_options *o = &st->o;
     int least = stream_slots_min(st->store);
+    const int bits[] = {o->bits, o->miss_bits ? o->miss_bits : o->bits};
+    for (int i = 0; i < 2; i++)
+        if (bits[i] < RECORDS_BITS_MIN || bits[i] > RECORDS_BITS_MAX)
+            return ERR(e, E_ARG, "experts of %d bits: want %d to %d", bits[i], RECORDS_BITS_MIN,
+                       RECORDS_BITS_MAX);
+    if (o->miss_bits && o->miss_bits >= o->bits)
+        return ERR(e, E_ARG, "--miss-experts %d: want fewer bits than --experts %d", o->miss_bits,
+                   o->bits);
     if (o->pool == ENGINE_POOL_MAP && (o->bits != 4 || o->miss_bits))
         return ERR(e, E_UNSUPPORTED, "--pool map: works with experts of 4 bits alone");
     if (o->pool == ENGINE_POOL_COPY && o->slots < least)
@@ -174,15 +163,10 @@ static int open_reader(struct stream *st, struct err *e)
 static int open_records(struct stream *st, int bits, struct err *e)
 {
     struct record_file *f = &st->record[bits];
-    if (bits != 4)
-        return ERR(e, E_UNSUPPORTED, "experts of %d bits cannot be streamed yet", bits);
-    record_layout(st->store, bits, f);
-    if (st->o.pool == ENGINE_POOL_MAP)
-        return 0;
-    f->path = st->path[bits] = file_join(st->store->dir, "experts.bin");
-    if (!f->path)
-        return ERR(e, E_NOMEM, "out of memory opening experts of %d bits", bits);
-    return st->reader->ops->add(st->reader, f->path, &f->file, e);
+    int rc = store_records(st->store, bits, &f->records, e);
+    if (rc || st->o.pool == ENGINE_POOL_MAP)
+        return rc;
+    return st->reader->ops->add(st->reader, f->records->path, &f->file, e);
 }
 
 static int open_pool(struct stream *st, struct err *e)
