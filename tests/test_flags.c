@@ -12,6 +12,8 @@ struct values {
     int64_t count;
     double share;
     struct flag_list list;
+    uint64_t size;
+    int word;
 };
 
 static const struct command sample = {"sample", "FILE [FILE2]", "a command of this test", NULL};
@@ -19,7 +21,7 @@ static const struct command sample = {"sample", "FILE [FILE2]", "a command of th
 /* Parses words (NULL at the end) as `sample` would. */
 static int parse(const char *const *words, struct values *v, struct flags *f, struct err *e)
 {
-    static struct flag flag[6];
+    static struct flag flag[8];
     int n = 0;
     while (words[n])
         n++;
@@ -29,6 +31,8 @@ static int parse(const char *const *words, struct values *v, struct flags *f, st
     flag[2] = (struct flag){"count", FLAG_INT, &v->count, "N", "how many", 0, 100};
     flag[3] = (struct flag){"share", FLAG_REAL, &v->share, "X", "how much", 0, 1};
     flag[4] = (struct flag){"list", FLAG_LIST, &v->list, "X", "many times", 0, 0};
+    flag[5] = (struct flag){"size", FLAG_SIZE, &v->size, "SIZE", "how big", 1000, 1e13};
+    flag[6] = (struct flag){"word", FLAG_WORD, &v->word, "one|two|three", "which", 0, 0};
     *f = (struct flags){.command = &sample, .flag = flag, .min_args = 1, .max_args = 2};
     *e = (struct err){0};
     return flags_parse(f, n, (char **)(uintptr_t)words, e);
@@ -88,6 +92,55 @@ static void test_refusals(void **state)
         if (!strstr(e.msg, cases[i].say))
             fail_msg("want '%s', found '%s'", cases[i].say, e.msg);
         assert_int_equal(v.count, -1); /* a value that is refused is not stored */
+    }
+}
+
+static void test_sizes_and_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes; /* 0: refused */
+    } sizes[] = {
+        {"1000", 1000},
+        {"8G", 8000000000},
+        {"1.5GB", 1500000000},
+        {"2Gi", 2147483648},
+        {"512MiB", 536870912},
+        {"64K", 64000},
+        {"3T", 3000000000000},
+        {"4096B", 4096},
+        {"999", 0},
+        {"11T", 0},
+        {"", 0},
+        {"G", 0},
+        {"8g", 0},
+        {"8 G", 0},
+        {"8Gx", 0},
+        {"8GG", 0},
+        {"-8G", 0},
+        {"1.2.3G", 0},
+        {"0x10G", 0},
+        {"8Bi", 0},
+        {"1111111111111111111111111111111111", 0},
+    };
+    static const char *const words[] = {"one", "two", "three", "", "on", "threes", "one|two"};
+    struct values v;
+    struct flags f;
+    struct err e;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const char *argv[] = {"sample", "a", "--size", sizes[i].text, NULL};
+        assert_int_equal(parse(argv, &v, &f, &e), sizes[i].bytes ? 0 : -E_ARG);
+        assert_true(v.size == sizes[i].bytes);
+        if (!sizes[i].bytes && !strstr(e.msg, "a size like 8G"))
+            fail_msg("%s", e.msg);
+    }
+    for (int i = 0; i < 7; i++) {
+        const char *argv[] = {"sample", "a", "--word", words[i], NULL};
+        assert_int_equal(parse(argv, &v, &f, &e), i < 3 ? 0 : -E_ARG);
+        assert_int_equal(v.word, i < 3 ? i : 0);
+        if (i >= 3 && !strstr(e.msg, "wants one of one|two|three"))
+            fail_msg("%s", e.msg);
     }
 }
 
@@ -163,11 +216,9 @@ static void test_full_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_lists_are_bounded),
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_program),
+        cmocka_unit_test(test_values),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_sizes_and_words), cmocka_unit_test(test_lists_are_bounded),
+        cmocka_unit_test(test_nearest),         cmocka_unit_test(test_program),
         cmocka_unit_test(test_full_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,28 @@ static void test_sampling(void **state)
            "prompt 19 tok");
 }
 
+/* Any drafts, the same words; the figures say how many were right. */
+static void test_drafts(void **state)
+{
+    (void)state;
+    static const char *const how[][3] = {{"0", "auto", NULL},
+                                         {"1", "auto", NULL},
+                                         {"3", "auto", NULL},
+                                         {"2", "head", "--draft-always"},
+                                         {"3", "lookup", "--draft-always"}};
+    struct aid_output first = RUN(NULL, store, "Tell me a story.", "--seed", "5", "--max-tokens",
+                                  "30", "--frequency-penalty", "0.1");
+    assert_int_equal(first.status, 0);
+    for (size_t i = 0; i < 5; i++)
+        expect(RUN(NULL, store, "Tell me a story.", "--seed", "5", "--max-tokens", "30",
+                   "--frequency-penalty", "0.1", "--drafts", how[i][0], "--draft-source", how[i][1],
+                   how[i][2]),
+               0, buf_str(&first.out), i == 3 ? "drafts right (" : NULL);
+    aid_output_free(&first);
+    expect(RUN(NULL, store, "Hello!", "--greedy", "--max-tokens", "2", "--cut-weak", "0.1"), 0,
+           "Hell\n", "answers depend on what is cached");
+}
+
 static void test_contradictions(void **state)
 {
     (void)state;
@@ -144,6 +166,11 @@ static void test_contradictions(void **state)
     expect(RUN(NULL, store, "x", "--temprature", "1"), 2, "", "did you mean --temperature?");
     expect(RUN(NULL, store, "x", "--engine", "quantum"), 2, "",
            "no engine 'quantum'; there is: auto");
+    expect(RUN(NULL, store, "x", "--pool-gb", "1", "--pool-slots", "9"), 2, "", "say the same");
+    expect(RUN(NULL, store, "x", "--pool", "map", "--pool-slots", "9"), 2, "", "has no size");
+    expect(RUN(NULL, store, "x", "--pool", "map", "--experts", "2"), 2, "", "of 4 bits only");
+    expect(RUN(NULL, store, "x", "--miss-experts", "3", "--experts", "2"), 2, "", "want fewer");
+    expect(RUN(NULL, store, "x", "--drafts", "4"), 2, "", "from 0 to 3");
     expect(RUN(NULL, store, "x", "y"), 2, "", "one argument too many");
     expect(RUN(NULL, "--greedy"), 2, "", "wants 1 argument");
 }
@@ -218,11 +245,11 @@ static void test_output_disk_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy_goldens),   cmocka_unit_test(test_where_things_come_from),
-        cmocka_unit_test(test_stop_strings),     cmocka_unit_test(test_sampling),
-        cmocka_unit_test(test_contradictions),   cmocka_unit_test(test_bad_prompts),
-        cmocka_unit_test(test_bad_stores),       cmocka_unit_test(test_interrupt),
-        cmocka_unit_test(test_output_disk_full),
+        cmocka_unit_test(test_greedy_goldens), cmocka_unit_test(test_where_things_come_from),
+        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_contradictions), cmocka_unit_test(test_drafts),
+        cmocka_unit_test(test_bad_prompts),    cmocka_unit_test(test_bad_stores),
+        cmocka_unit_test(test_interrupt),      cmocka_unit_test(test_output_disk_full),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

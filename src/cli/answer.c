@@ -9,10 +9,11 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/units.h"
 
 void answer_flags_init(struct answer_flags *a, struct flag *rows)
 {
-    const struct flag table[ANSWER_FLAGS] = {
+    const struct flag table[ANSWER_FLAGS - MODEL_FLAGS] = {
         {"max-tokens", FLAG_INT, &a->max_tokens, "N",
          "stop after N tokens (until the context is full)", 1, INT32_MAX},
         {"max-ctx", FLAG_INT, &a->ctx, "N", "tokens of prompt and answer together (8192)", 1,
@@ -38,11 +39,19 @@ void answer_flags_init(struct answer_flags *a, struct flag *rows)
         {"no-think", FLAG_BOOL, &a->no_think, NULL, "answer at once (the default)", 0, 0},
         {"effort", FLAG_STRING, &a->effort, "NAME",
          "think with this effort, a word of the template", 0, 0},
-        {"engine", FLAG_STRING, &a->engine, "NAME", "which engine computes (auto)", 0, 0},
+        {"drafts", FLAG_INT, &a->drafts, "N",
+         "tokens guessed for each step, at most; 0: none (2). The text stays the same", 0,
+         ENGINE_DRAFTS_MAX},
+        {"draft-source", FLAG_WORD, &a->draft_source, "auto|head|lookup",
+         "guesses of the draft head, or from what the text says elsewhere (auto)", 0, 0},
+        {"draft-always", FLAG_BOOL, &a->draft_always, NULL,
+         "N guesses for every step, whether they pay or not", 0, 0},
     };
     *a = (struct answer_flags){.top_k = -1, .seed = -1, .temperature = NAN, .top_p = NAN};
     a->min_p = a->presence = a->frequency = a->repetition = NAN;
+    a->drafts = DRAFTS_DEFAULT;
     memcpy(rows, table, sizeof table);
+    model_flags_init(&a->model, rows + ANSWER_FLAGS - MODEL_FLAGS);
 }
 
 static bool any_sampling(const struct answer_flags *a)
@@ -62,11 +71,14 @@ int answer_flags_check(const struct answer_flags *a, const char *command, struct
     return 0;
 }
 
-void answer_model_options(const struct answer_flags *a, struct model_options *out)
+int answer_model_options(const struct answer_flags *a, const char *command,
+                         struct model_options *out, struct err *e)
 {
-    *out = MODEL_OPTIONS;
-    out->engine = a->engine;
+    if (model_flags_options(&a->model, command, out, e))
+        return -e->code;
     out->ctx = (int)a->ctx;
+    out->engine_options.drafts = a->drafts > 0 && a->draft_source != DRAFTS_LOOKUP;
+    return 0;
 }
 
 int answer_print(void *ctx, const char *text, size_t len)
@@ -102,6 +114,7 @@ int answer_options(const struct answer_flags *a, const struct model *m,
     s.seed = a->seed >= 0 ? (uint64_t)a->seed : rng_splitmix64(clock_ns()) % 1000000;
     *out = (struct generate_options){
         .sample = s,
+        .draft = {(int)a->drafts, (enum draft_source)a->draft_source, a->draft_always, NULL},
         .max_tokens = (int)a->max_tokens,
         .stop = a->stop.at,
         .n_stop = a->stop.n,
@@ -120,21 +133,58 @@ int answer_variables(const struct answer_flags *a, json_t **out, struct err *e)
     return set ? 0 : ERR(e, E_ARG, "--effort: not valid UTF-8");
 }
 
-static double rate(int n, double seconds)
+static double rate(double n, double seconds)
 {
     return seconds > 0 ? n / seconds : 0;
 }
 
-void answer_figures(const struct generate_result *r, const struct generate_options *o)
+static double share(double part, double whole)
 {
-    char seed[48] = "";
+    return whole > 0 ? 100 * part / whole : 0;
+}
+
+/* What the engine counted, and what it did not is left out. */
+static void add_counters(const struct counters *c, struct buf *line)
+{
+    char room[UNITS_ROOM];
+    uint64_t bytes = 0, uses = 0, hits = 0;
+    for (int i = 0; i < CAUSE_COUNT; i++)
+        bytes += c->bytes[i];
+    for (int il = 0; il < c->n_layers; il++) {
+        uses += c->layer[il].uses;
+        hits += c->layer[il].hits;
+    }
+    if (bytes)
+        buf_printf(line, "; read %s", units_bytes(room, bytes));
+    if (bytes && c->read_ns)
+        buf_printf(line, ", %s/s while waiting",
+                   units_bytes(
+                       room, (uint64_t)((double)(c->bytes[CAUSE_DEMAND] + c->bytes[CAUSE_PREFILL]) /
+                                        ((double)c->read_ns * 1e-9))));
+    if (uses)
+        buf_printf(line, ", experts cached %.1f %%", share((double)hits, (double)uses));
+}
+
+void answer_figures(const struct model *m, const struct generate_result *r,
+                    const struct generate_options *o)
+{
+    const struct counters *c = m->engine->ops->counters(m->engine);
     const int fed = r->n_prompt - r->n_cached;
+    struct buf line = BUF_INIT;
+    buf_printf(&line,
+               "prompt %d tok (%d reused) in %.2f s, %.1f tok/s; answer %d tok in %.2f s, %.1f "
+               "tok/s",
+               r->n_prompt, r->n_cached, r->prefill_s, rate(fed, r->prefill_s), r->n_generated,
+               r->decode_s, rate(r->n_generated - 1, r->decode_s));
+    if (r->n_drafted)
+        buf_printf(&line, ", %d of %d drafts right (%.0f %%)", r->n_accepted, r->n_drafted,
+                   share(r->n_accepted, r->n_drafted));
+    if (c)
+        add_counters(c, &line);
+    buf_printf(&line, "; engine %s, finish %s", m->engine->ops->name, finish_name(r->finish));
     if (o->sample.temperature > 0)
-        snprintf(seed, sizeof seed, ", seed %llu", (unsigned long long)o->sample.seed);
-    log_say(LOG_INFO,
-            "prompt %d tok (%d reused) in %.2f s, %.1f tok/s; answer %d tok in %.2f s, %.1f tok/s; "
-            "finish %s%s, logits %016llx",
-            r->n_prompt, r->n_cached, r->prefill_s, rate(fed, r->prefill_s), r->n_generated,
-            r->decode_s, rate(r->n_generated - 1, r->decode_s), finish_name(r->finish), seed,
-            (unsigned long long)r->logits_hash);
+        buf_printf(&line, ", seed %llu", (unsigned long long)o->sample.seed);
+    buf_printf(&line, ", logits %016llx", (unsigned long long)r->logits_hash);
+    log_say(LOG_INFO, "%s", buf_str(&line));
+    buf_free(&line);
 }

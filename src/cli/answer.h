@@ -5,25 +5,30 @@
 
 #include <jansson.h>
 
-#include "cli/flags.h"
+#include "cli/model_flags.h"
 #include "runner/generate.h"
 
 struct answer_flags {
-    const char *engine, *system, *effort;
+    struct model_flags model;
+    const char *system, *effort;
     int64_t ctx, max_tokens, top_k, seed; /* top_k, seed: -1 when not given */
-    double temperature, top_p, min_p;     /* NAN when not given, all six */
+    int64_t drafts;
+    int draft_source; /* enum draft_source */
+    bool draft_always;
+    double temperature, top_p, min_p; /* NAN when not given, all six */
     double presence, frequency, repetition;
     struct flag_list stop;
     bool greedy, ignore_eos, think, no_think;
 };
 
-enum { ANSWER_FLAGS = 18 };
+enum { ANSWER_FLAGS = 20 + MODEL_FLAGS };
 
 /* The table's rows, ANSWER_FLAGS of them, with *a set to what holds when no flag is given. */
 void answer_flags_init(struct answer_flags *a, struct flag *rows);
 /* Flags that contradict one another: E_ARG. */
 int answer_flags_check(const struct answer_flags *a, const char *command, struct err *e);
-void answer_model_options(const struct answer_flags *a, struct model_options *out);
+int answer_model_options(const struct answer_flags *a, const char *command,
+                         struct model_options *out, struct err *e);
 /* Settings for an answer of m, streamed to stdout until a person interrupts. With no --seed,
  * another seed at every start. a is borrowed. */
 int answer_options(const struct answer_flags *a, const struct model *m,
@@ -33,7 +38,8 @@ int answer_options(const struct answer_flags *a, const struct model *m,
 int answer_variables(const struct answer_flags *a, json_t **out, struct err *e);
 /* Text to stdout at once; nonzero when it cannot be written. ctx is not used. */
 int answer_print(void *ctx, const char *text, size_t len);
-/* "prompt 21 tok ...": the closing line. */
-void answer_figures(const struct generate_result *r, const struct generate_options *o);
+/* "prompt 21 tok ...": the closing line, with what the model's engine counted. */
+void answer_figures(const struct model *m, const struct generate_result *r,
+                    const struct generate_options *o);
 
 #endif

@@ -131,6 +131,9 @@ static void add_up(struct generate_result *total, const struct generate_result *
     total->n_prompt += r->n_prompt;
     total->n_cached += r->n_cached;
     total->n_generated += r->n_generated;
+    total->n_drafted += r->n_drafted;
+    total->n_accepted += r->n_accepted;
+    total->n_steps += r->n_steps;
     total->prefill_s += r->prefill_s;
     total->decode_s += r->decode_s;
     total->logits_hash = r->logits_hash;
@@ -217,8 +220,9 @@ static int open_all(struct chat *c, const char *path, struct err *e)
 {
     struct model_options mo;
     char *history = env_get(ENV_HOME) ? file_join(env_get(ENV_HOME), ".cherenkov_history") : NULL;
-    answer_model_options(&c->answer, &mo);
-    int rc = model_open(path, &mo, &c->m, e);
+    int rc = answer_model_options(&c->answer, "chat", &mo, e);
+    if (!rc)
+        rc = model_open(path, &mo, &c->m, e);
     if (!rc)
         rc = c->m->engine->ops->sequence_open(c->m->engine, c->m->ctx, &c->seq, e);
     if (!rc)
@@ -261,8 +265,8 @@ static int run(int argc, char **argv, struct err *e)
         log_say(LOG_INFO, "/help lists the commands, Ctrl-D ends");
     if (!rc)
         rc = talk(&c, e);
-    if (c.total.n_prompt)
-        answer_figures(&c.total, &c.o);
+    if (c.m && c.total.n_prompt)
+        answer_figures(c.m, &c.total, &c.o);
     close_all(&c);
     return rc;
 }

@@ -7,15 +7,16 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/flags.h"
 #include "cli/input.h"
+#include "cli/model_flags.h"
 #include "runner/model.h"
 #include "runner/score.h"
 
 enum { BEST = 5 };
 
 struct job {
-    const char *ids_arg, *engine, *f32;
+    struct model_flags model;
+    const char *ids_arg, *f32;
     int64_t last, greedy; /* last -1: all */
     bool drafts, json;
     struct model *m;
@@ -194,9 +195,10 @@ static int compute(struct job *j, struct err *e)
 
 static int open_and_compute(struct job *j, const char *path, struct err *e)
 {
-    struct model_options o = MODEL_OPTIONS;
+    struct model_options o;
     const uint64_t start = clock_ns();
-    o.engine = j->engine;
+    if (model_flags_options(&j->model, "logits", &o, e))
+        return -e->code;
     o.engine_options.drafts = j->drafts;
     o.without_text = true;
     o.ctx = (int)(j->ids.n + (size_t)j->greedy);
@@ -234,7 +236,7 @@ static int check_flags(const struct job *j, struct err *e)
 static int run(int argc, char **argv, struct err *e)
 {
     struct job j = {.last = -1, .file = FILE_CLOSED};
-    const struct flag flag[] = {
+    struct flag flag[7 + MODEL_FLAGS] = {
         {"ids", FLAG_STRING, &j.ids_arg, "FILE|LIST", "the token ids: 1,2,3 or a file of them", 0,
          0},
         {"last", FLAG_INT, &j.last, "N", "only the last N positions (all)", 0, INT32_MAX},
@@ -242,13 +244,12 @@ static int run(int argc, char **argv, struct err *e)
          1 << 24},
         {"drafts", FLAG_BOOL, &j.drafts, NULL, "the draft head's logits, given the true next token",
          0, 0},
-        {"engine", FLAG_STRING, &j.engine, "NAME", "which engine computes (auto)", 0, 0},
         {"json", FLAG_BOOL, &j.json, NULL, "one object: logits, argmax, greedy, drafts", 0, 0},
         {"f32", FLAG_STRING, &j.f32, "FILE", "rows as raw little-endian floats; draft rows behind",
          0, 0},
-        {0},
     };
     struct flags f = {.command = &cmd_logits, .flag = flag, .min_args = 1, .max_args = 1};
+    model_flags_init(&j.model, flag + 6);
     int rc = flags_parse(&f, argc, argv, e);
     if (rc || f.help)
         return rc;

@@ -6,8 +6,8 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/flags.h"
 #include "cli/input.h"
+#include "cli/model_flags.h"
 #include "cli/show.h"
 #include "runner/model.h"
 #include "runner/perplexity.h"
@@ -15,7 +15,7 @@
 struct job {
     int64_t window, stride; /* 0: the context, half the window */
     bool json;
-    const char *engine;
+    struct model_flags model;
     struct model *m;
     struct sequence *seq;
     struct buf text;
@@ -116,8 +116,9 @@ static int compute(struct job *j, struct err *e)
 
 static int open_and_compute(struct job *j, const char *path, struct err *e)
 {
-    struct model_options o = MODEL_OPTIONS;
-    o.engine = j->engine;
+    struct model_options o;
+    if (model_flags_options(&j->model, "perplexity", &o, e))
+        return -e->code;
     o.ctx = (int)j->window;
     if (model_open(path, &o, &j->m, e))
         return -e->code;
@@ -140,14 +141,13 @@ static int open_and_compute(struct job *j, const char *path, struct err *e)
 static int run(int argc, char **argv, struct err *e)
 {
     struct job j = {0};
-    const struct flag flag[] = {
+    struct flag flag[4 + MODEL_FLAGS] = {
         {"window", FLAG_INT, &j.window, "N", "tokens seen at once (8192)", 2, INT32_MAX},
         {"stride", FLAG_INT, &j.stride, "N", "from window to window (half a window)", 1, INT32_MAX},
         {"json", FLAG_BOOL, &j.json, NULL, "one object, with the nll of every token", 0, 0},
-        {"engine", FLAG_STRING, &j.engine, "NAME", "which engine computes (auto)", 0, 0},
-        {0},
     };
     struct flags f = {.command = &cmd_perplexity, .flag = flag, .min_args = 2, .max_args = 2};
+    model_flags_init(&j.model, flag + 3);
     int rc = flags_parse(&f, argc, argv, e);
     if (rc || f.help)
         return rc;

@@ -81,7 +81,7 @@ static int answer(struct job *j, struct err *e)
     if (!rc) {
         putchar('\n');
         fflush(stdout);
-        answer_figures(&r, &o);
+        answer_figures(j->m, &r, &o);
         if (r.finish == FINISH_INTERRUPTED)
             rc = interrupt_check(e);
     }
@@ -92,8 +92,7 @@ static int answer(struct job *j, struct err *e)
 static int open_and_answer(struct job *j, const char *path, struct err *e)
 {
     struct model_options mo;
-    answer_model_options(&j->answer, &mo);
-    if (model_open(path, &mo, &j->m, e))
+    if (answer_model_options(&j->answer, "run", &mo, e) || model_open(path, &mo, &j->m, e))
         return -e->code;
     const struct engine_ops *ops = j->m->engine->ops;
     int rc =

@@ -78,40 +78,100 @@ static bool is_decimal(const char *value)
     return *value && value[strspn(value, "+-.0123456789eE")] == '\0';
 }
 
-static int set_value(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+static int set_list(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+{
+    struct flag_list *l = g->to;
+    if (l->n == FLAG_LIST_MAX)
+        return ERR(e, E_ARG, "%s: --%s given more than %d times", f->command->name, g->name,
+                   FLAG_LIST_MAX);
+    l->at[l->n++] = value;
+    return 0;
+}
+
+static int set_int(const struct flags *f, const struct flag *g, const char *value, struct err *e)
 {
     char *end;
-    double real;
     errno = 0;
-    switch (g->type) {
-    case FLAG_STRING:
-        *(const char **)g->to = value;
-        return 0;
-    case FLAG_LIST: {
-        struct flag_list *l = g->to;
-        if (l->n == FLAG_LIST_MAX)
-            return ERR(e, E_ARG, "%s: --%s given more than %d times", f->command->name, g->name,
-                       FLAG_LIST_MAX);
-        l->at[l->n++] = value;
-        return 0;
-    }
-    case FLAG_INT: {
-        long long n = strtoll(value, &end, 10);
-        if (is_decimal(value) && !*end && !errno && (double)n >= g->lo && (double)n <= g->hi) {
-            *(int64_t *)g->to = n;
-            return 0;
-        }
+    const long long n = strtoll(value, &end, 10);
+    if (!is_decimal(value) || *end || errno || (double)n < g->lo || (double)n > g->hi)
         return ERR(e, E_ARG, "%s: --%s wants a whole number from %.0f to %.0f, found '%s'",
                    f->command->name, g->name, g->lo, g->hi, value);
-    }
-    default:
-        real = strtod(value, &end);
-        if (is_decimal(value) && !*end && isfinite(real) && real >= g->lo && real <= g->hi) {
-            *(double *)g->to = real;
-            return 0;
-        }
+    *(int64_t *)g->to = n;
+    return 0;
+}
+
+static int set_real(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+{
+    char *end;
+    const double real = strtod(value, &end);
+    if (!is_decimal(value) || *end || !isfinite(real) || real < g->lo || real > g->hi)
         return ERR(e, E_ARG, "%s: --%s wants a number from %g to %g, found '%s'", f->command->name,
                    g->name, g->lo, g->hi, value);
+    *(double *)g->to = real;
+    return 0;
+}
+
+/* The factor of "K", "MB", "Gi", "TiB", or of nothing; 0 for what is none. */
+static double unit(const char *word)
+{
+    static const char letters[] = "KMGT";
+    const char *letter = *word ? strchr(letters, *word) : NULL;
+    if (!letter)
+        return *word == '\0' || strcmp(word, "B") == 0 ? 1 : 0;
+    const bool binary = word[1] == 'i';
+    const char *rest = word + 1 + binary;
+    return *rest && strcmp(rest, "B") != 0 ? 0 : pow(binary ? 1024 : 1000, letter - letters + 1.0);
+}
+
+static int set_size(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+{
+    char number[32];
+    const size_t n = strspn(value, "0123456789.");
+    snprintf(number, sizeof number, "%.*s", (int)(n < sizeof number ? n : 0), value);
+    char *end;
+    const double bytes = strtod(number, &end) * unit(value + n);
+    if (!*number || *end || !(bytes >= g->lo && bytes <= g->hi))
+        return ERR(e, E_ARG,
+                   "%s: --%s wants a size like 8G or 512M (at least %.0f bytes), found "
+                   "'%s'",
+                   f->command->name, g->name, g->lo, value);
+    *(uint64_t *)g->to = (uint64_t)bytes;
+    return 0;
+}
+
+static int set_word(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+{
+    const size_t n = strlen(value);
+    int i = 0;
+    for (const char *word = g->meta;; i++) {
+        const size_t len = strcspn(word, "|");
+        if (n && len == n && memcmp(word, value, n) == 0)
+            break;
+        if (!word[len])
+            return ERR(e, E_ARG, "%s: --%s wants one of %s, found '%s'", f->command->name, g->name,
+                       g->meta, value);
+        word += len + 1;
+    }
+    *(int *)g->to = i;
+    return 0;
+}
+
+static int set_value(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+{
+    switch (g->type) {
+    case FLAG_LIST:
+        return set_list(f, g, value, e);
+    case FLAG_INT:
+        return set_int(f, g, value, e);
+    case FLAG_REAL:
+        return set_real(f, g, value, e);
+    case FLAG_SIZE:
+        return set_size(f, g, value, e);
+    case FLAG_WORD:
+        return set_word(f, g, value, e);
+    default:
+        *(const char **)g->to = value;
+        return 0;
     }
 }
 

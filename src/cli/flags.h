@@ -16,6 +16,8 @@ enum flag_type {
     FLAG_STRING, /* const char *, borrowed from argv */
     FLAG_INT,    /* int64_t in lo..hi */
     FLAG_REAL,   /* double in lo..hi */
+    FLAG_SIZE,   /* uint64_t in lo..hi, bytes: 8G, 1.5G, 512M, 2Gi */
+    FLAG_WORD,   /* int: which of the words of meta ("copy|map"), 0 the first */
     FLAG_LIST,   /* struct flag_list: may be given many times */
 };
 
@@ -31,7 +33,7 @@ struct flag {
     void *to;
     const char *meta; /* "N", "DIR": what the value is called; NULL for FLAG_BOOL */
     const char *help; /* one line */
-    double lo, hi;    /* FLAG_INT, FLAG_REAL */
+    double lo, hi;    /* FLAG_INT, FLAG_REAL, FLAG_SIZE */
 };
 
 struct flags {

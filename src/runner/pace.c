@@ -3,6 +3,10 @@
 
 #include <math.h>
 
+/* A depth whose rate is so much below that of a lesser one speaks against all deeper ones: they are
+ * not even tried. */
+#define HOPELESS 0.8
+
 enum {
     TRIALS = 3,  /* of a depth before its time is believed: the first is often a cold one */
     DETOUR = 32, /* rounds from one detour to the next */
@@ -58,6 +62,8 @@ int pace_depth(const struct pace *p, enum draft_kind k, int together, int most, 
         chance *= d < most ? p->accepted[k][d] : 0;
         const double drafting = k == DRAFT_HEAD ? together * p->draft_s[d].value : 0;
         const double r = together * tokens / (step->value + drafting);
+        if (r < HOPELESS * *rate)
+            break;
         if (r > *rate) {
             *rate = r;
             best = d;

@@ -1,0 +1,90 @@
+/* Flags of every command that runs a model: see model_flags.h. */
+#include "cli/model_flags.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+#define GB 1e9
+
+void model_flags_init(struct model_flags *f, struct flag *rows)
+{
+    const struct flag table[MODEL_FLAGS] = {
+        {"engine", FLAG_STRING, &f->engine, "NAME", "which engine computes (auto)", 0, 0},
+        {"threads", FLAG_INT, &f->threads, "N", "threads that compute (one per processor)", 1,
+         1024},
+        {"memory", FLAG_SIZE, &f->memory, "SIZE",
+         "for everything: 8G, 512M (what the machine has, less headroom)", 1 << 20, 0x1p60},
+        {"pool-gb", FLAG_REAL, &f->pool_gb, "G",
+         "of it for cached experts, in GB (what is left over)", 0.001, 1e6},
+        {"pool-slots", FLAG_INT, &f->pool_slots, "N", "the same as a number of experts", 1,
+         INT32_MAX},
+        {"pool", FLAG_WORD, &f->pool, "copy|map",
+         "experts read into memory of our own, or used from the page cache (copy)", 0, 0},
+        {"prefill-chunk", FLAG_INT, &f->chunk, "N", "tokens of a prompt at once (as memory allows)",
+         1, 1 << 20},
+        {"experts", FLAG_WORD, &f->experts, "4|3|2", "bits of expert weights; changes answers (4)",
+         0, 0},
+        {"miss-experts", FLAG_WORD, &f->miss_experts, "3|2",
+         "bits of experts that must be waited for; answers depend on the cache", 0, 0},
+        {"cut-weak", FLAG_REAL, &f->cut_weak, "W",
+         "leave out late experts below this weight; answers depend on the cache", 0, 1},
+        {"reads", FLAG_WORD, &f->reads, "auto|uring|pread", "how experts are read (auto)", 0, 0},
+    };
+    *f = (struct model_flags){.miss_experts = -1};
+    memcpy(rows, table, sizeof table);
+}
+
+static int check(const struct model_flags *f, const char *command, struct err *e)
+{
+    const bool map = f->pool == ENGINE_POOL_MAP;
+    if (f->pool_gb > 0 && f->pool_slots)
+        return ERR(e, E_ARG, "%s: --pool-gb and --pool-slots say the same thing: leave one out",
+                   command);
+    if (map && (f->pool_gb > 0 || f->pool_slots))
+        return ERR(e, E_ARG,
+                   "%s: --pool map uses the page cache and has no size: leave --pool-%s "
+                   "out",
+                   command, f->pool_slots ? "slots" : "gb");
+    if (map && (f->experts || f->miss_experts >= 0))
+        return ERR(e, E_ARG, "%s: --pool map takes experts of 4 bits only: leave --%sexperts out",
+                   command, f->experts ? "" : "miss-");
+    if (f->miss_experts >= 0 && f->experts > f->miss_experts)
+        return ERR(e, E_ARG, "%s: --miss-experts %d wants more bits than --experts %d: want fewer",
+                   command, 3 - f->miss_experts, 4 - f->experts);
+    return 0;
+}
+
+static void warn(const struct model_flags *f)
+{
+    const char *name = f->miss_experts >= 0 ? "--miss-experts" : "--cut-weak";
+    if (f->miss_experts >= 0 || f->cut_weak > 0)
+        log_say(LOG_WARN,
+                "with %s answers depend on what is cached: the same prompt may get another one",
+                name);
+}
+
+int model_flags_options(const struct model_flags *f, const char *command, struct model_options *out,
+                        struct err *e)
+{
+    if (check(f, command, e))
+        return -e->code;
+    *out = MODEL_OPTIONS;
+    out->engine = f->engine;
+    out->engine_options = (struct engine_options){
+        .mtp_norm = -1,
+        .expert_bits = 4 - f->experts,
+        .threads = (int)f->threads,
+        .memory = f->memory,
+        .pool_bytes = (uint64_t)(f->pool_gb * GB),
+        .pool_slots = (int)f->pool_slots,
+        .pool = (enum engine_pool)f->pool,
+        .chunk = (int)f->chunk,
+        .reads = (enum engine_reads)f->reads,
+        .no_lookahead = f->no_lookahead,
+        .miss_bits = f->miss_experts < 0 ? 0 : 3 - f->miss_experts,
+        .cut_weak = f->cut_weak,
+    };
+    warn(f);
+    return 0;
+}
