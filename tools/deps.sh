@@ -2,16 +2,21 @@
 # Installs what cherenkov needs and this machine lacks, through apt, dnf, pacman or brew.
 #
 #   tools/deps.sh       the libraries that building and testing need
-#   tools/deps.sh ci    these, and the tools of `make tidy`, `make fuzz` and `make valgrind`
+#   tools/deps.sh ci    these, and the tools of `make tidy`, `make fuzz` and `make valgrind`, and
+#                       a compiler and an emulator for 64-bit ARM
 #
 # When nothing is missing it says nothing, touches no network and takes some milliseconds.
 # Otherwise it shows the list and the command before running it. It asks sudo when it is not run
 # as root.
 set -eu
 
-# What is looked for, and the package that brings it:  probe  apt  dnf  pacman  brew A probe is
-# pc:NAME (pkg-config knows it), linux:NAME (the same, on Linux alone), cmd:NAME (a command) or
-# fuzzer: (clang can link libFuzzer).
+# What is looked for, and the package that brings it:  probe  apt  dnf  pacman  brew
+#
+#   pc:NAME     pkg-config knows it         linux:NAME   the same, on Linux alone
+#   cmd:NAME    a command                   fuzzer:      clang can link libFuzzer
+#   arm64:WHAT  compiling, linking, running programs for 64-bit ARM
+#
+# A dash: the manager has no such package.
 libraries='
 cmd:pkg-config  pkg-config       pkgconf-pkg-config  pkgconf   pkg-config
 pc:jansson      libjansson-dev   jansson-devel       jansson   jansson
@@ -28,6 +33,9 @@ fuzzer:           libclang-rt-dev  compiler-rt        compiler-rt llvm
 cmd:clang-format  clang-format     clang-tools-extra  clang     clang-format
 cmd:clang-tidy    clang-tidy       clang-tools-extra  clang     llvm
 cmd:valgrind      valgrind         valgrind           valgrind  valgrind
+arm64:cc          gcc-aarch64-linux-gnu  gcc-aarch64-linux-gnu  aarch64-linux-gnu-gcc   -
+arm64:link        libc6-dev-arm64-cross  -                      aarch64-linux-gnu-glibc -
+arm64:run         qemu-user              qemu-user              qemu-user               -
 '
 
 present() {
@@ -35,14 +43,21 @@ present() {
     pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
     linux:*) [ ! -e /proc/version ] || pkg-config --exists "${1#linux:}" 2>/dev/null ;;
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
-    fuzzer:) fuzzer_links ;;
+    fuzzer:) links "$fuzz_target" clang -fsanitize=fuzzer ;;
+    arm64:cc) command -v aarch64-linux-gnu-gcc >/dev/null ;;
+    arm64:link) links "int main(void) { return 0; }" aarch64-linux-gnu-gcc -static ;;
+    arm64:run) command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null ;;
     esac
 }
 
-fuzzer_links() {
+fuzz_target='int LLVMFuzzerTestOneInput(const char *p, long n) { return p && n < 0; }'
+
+# Whether the compiler call $2... makes a program of source $1.
+links() {
     o=$(mktemp) || return 1
-    echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return p && n < 0; }' |
-        clang -x c -fsanitize=fuzzer - -o "$o" 2>/dev/null
+    text=$1
+    shift
+    echo "$text" | "$@" -x c - -o "$o" 2>/dev/null
     rc=$?
     rm -f "$o"
     return $rc
@@ -60,7 +75,7 @@ missing() {
         pacman) echo "$pacman" ;;
         brew) echo "$brew" ;;
         esac
-    done | sort -u | tr '\n' ' '
+    done | grep -vx -e - | sort -u | tr '\n' ' '
 }
 
 as_root() {
@@ -101,6 +116,7 @@ else
     exit 1
 fi
 list=$(missing $manager)
+[ -n "$list" ] || exit 0
 echo "deps: missing here: $list"
 echo "deps: $shown $list"
 # shellcheck disable=SC2086 # one word per package
