@@ -156,6 +156,18 @@ static void note_problem(void *ctx, enum structure_problem kind, const char *tex
     json_array_append_new(list, json_string(text));
 }
 
+/* Files of copies in fewer bits, and why one cannot be used. */
+static void note_copies(const struct store *s, json_t *files, json_t *problems)
+{
+    for (int bits = 3; bits >= RECORDS_BITS_MIN; bits--) {
+        const struct records *r = &s->records[bits];
+        if (r->present)
+            json_object_set_new(files, records_file(bits), integer(r->map.size));
+        else if (r->why.code != E_NOTFOUND)
+            json_object_set_new(problems, records_file(bits), json_pack("[s]", r->why.msg));
+    }
+}
+
 static int store_json(const char *path, json_t *root, struct err *e)
 {
     struct store *s = NULL;
@@ -192,6 +204,7 @@ static int store_json(const char *path, json_t *root, struct err *e)
     json_object_set_new(root, "checksums", json_boolean(json_object_get(m->root, "checksums")));
     json_object_set_new(root, "types", types);
     json_object_set_new(root, "data", files_json(bytes));
+    note_copies(s, json_object_get(root, "data"), problems);
     json_object_set_new(root, "records", records);
     json_object_set_new(root, "ngram_rows", rows);
     json_object_set_new(root, "tensors", tensors);

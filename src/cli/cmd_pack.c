@@ -1,4 +1,5 @@
-/* cherenkov pack: a published checkpoint becomes a store that the engine can run. */
+/* cherenkov pack: a published checkpoint becomes a store that the engine can run; a store gets its
+ * experts in fewer bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +10,12 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "pack/lowbit.h"
 #include "pack/pack.h"
 
 /* What the flags say. */
 struct wish {
-    const char *output, *norms;
+    const char *output, *norms, *experts;
     int64_t threads;
     bool dry_run, requantise, skip_unknown, force;
 };
@@ -110,27 +112,123 @@ static void report(const struct plan *p, const struct pack_report *r)
             r->n_threads, units_bytes(peak, os_rss_peak_bytes()), kept);
 }
 
-static int run_wish(const char *source, const struct wish *w, struct err *e)
+static void report_lowbit(const struct lowbit_options *o, const struct lowbit_report *r)
+{
+    char written[UNITS_ROOM], time[UNITS_ROOM], in[UNITS_ROOM], out[UNITS_ROOM], peak[UNITS_ROOM];
+    double seconds = r->seconds > 1e-6 ? r->seconds : 1e-6;
+    for (int bits = 3; bits >= RECORDS_BITS_MIN; bits--)
+        if (o->want[bits])
+            log_say(LOG_INFO, "experts of %d bits: %s", bits,
+                    r->made[bits] ? "made" : "are there already (--force makes them again)");
+    if (!r->written_bytes)
+        return;
+    log_say(LOG_INFO, "wrote %s in %s: %s/s read, %s/s written, %d threads, peak memory %s",
+            units_bytes(written, r->written_bytes), units_seconds(time, r->seconds),
+            units_bytes(in, (uint64_t)((double)r->read_bytes / seconds)),
+            units_bytes(out, (uint64_t)((double)r->written_bytes / seconds)), r->n_threads,
+            units_bytes(peak, os_rss_peak_bytes()));
+}
+
+/* The experts of the store at path in fewer bits. */
+static int reduce(const char *path, const struct lowbit_options *o, struct err *e)
+{
+    struct lowbit_report r;
+    int rc = o->want[3] || o->want[2] ? lowbit_run(path, o, &r, e) : 0;
+    if (!rc && (o->want[3] || o->want[2]))
+        report_lowbit(o, &r);
+    return rc;
+}
+
+static void print_lowbit(const struct expert_layout *x, const struct lowbit_options *o)
+{
+    for (int bits = 3; bits >= RECORDS_BITS_MIN; bits--) {
+        struct records r;
+        char bytes[UNITS_ROOM], stride[UNITS_ROOM];
+        records_layout(x, bits, &r);
+        if (o->want[bits])
+            printf("%-12s %15s bytes  %d layers of %d records of %s bytes\n", records_file(bits),
+                   units_count(bytes, r.n * r.stride), x->n_layers, x->E,
+                   units_count(stride, r.stride));
+    }
+}
+
+static int pack_source(const char *source, const struct wish *w, const struct lowbit_options *low,
+                       struct err *e)
 {
     struct plan_choices choices = {.requantise = w->requantise, .skip_unknown = w->skip_unknown};
-    struct pack_options options = {w->output, (int)w->threads, w->force};
+    struct pack_options options = {w->output, (int)w->threads, w->force, 0};
     struct pack_report r;
     struct plan *p;
+    char *dir = NULL;
     int rc = parse_norms(w->norms, &choices.norms, e);
     if (!rc)
         rc = plan_open(source, &choices, &p, e);
     if (rc)
         return rc;
+    options.also = lowbit_bytes_of(&p->target.experts, low);
     if (w->dry_run) {
         rc = print_plan(p, w->output, e);
         if (!rc)
             rc = plan_check(p, e);
+        print_lowbit(&p->target.experts, low);
     } else {
         rc = pack_run(p, &options, &r, e);
         if (!rc)
             report(p, &r);
+        if (!rc)
+            rc = pack_output(p, w->output, &dir, e);
+        if (!rc)
+            rc = reduce(dir, low, e);
+        mem_free(dir);
     }
     plan_close(p);
+    return rc;
+}
+
+/* A store instead of a checkpoint: only its experts can be made in fewer bits. */
+static int reduce_store(const char *path, const struct wish *w, const struct lowbit_options *low,
+                        struct err *e)
+{
+    struct pack_space space;
+    struct store *s;
+    char a[UNITS_ROOM], b[UNITS_ROOM], c[UNITS_ROOM];
+    if (w->output || w->norms || w->requantise || w->skip_unknown)
+        return ERR(e, E_ARG,
+                   "%s is a store: it takes --experts, --threads, --force and --dry-run, and no "
+                   "flags for checkpoints",
+                   path);
+    if (!w->dry_run)
+        return reduce(path, low, e);
+    int rc = store_open(path, &s, e);
+    if (rc)
+        return rc;
+    rc = lowbit_space(s, low, &space, e);
+    print_lowbit(&s->manifest.experts, low);
+    if (!rc)
+        printf("disk         %s bytes to write and %s to spare, %s free\n",
+               units_count(a, space.needed), units_count(b, space.margin),
+               units_count(c, space.free));
+    store_close(s);
+    return rc;
+}
+
+static int run_wish(const char *source, const struct wish *w, struct err *e)
+{
+    struct lowbit_options low = {.n_threads = (int)w->threads, .force = w->force};
+    char *manifest = file_join(source, "manifest.json");
+    int rc = manifest ? 0 : ERR(e, E_NOMEM, "out of memory opening %s", source);
+    if (!rc && w->experts)
+        rc = lowbit_parse(w->experts, "pack: --experts", &low, e);
+    if (!rc && file_exists(manifest) && !w->experts)
+        rc = ERR(e, E_ARG,
+                 "%s is a store already; `cherenkov pack %s --experts 3,2` makes its experts in "
+                 "fewer bits",
+                 source, source);
+    else if (!rc && file_exists(manifest))
+        rc = reduce_store(source, w, &low, e);
+    else if (!rc)
+        rc = pack_source(source, w, &low, e);
+    mem_free(manifest);
     return rc;
 }
 
@@ -146,6 +244,8 @@ static int run(int argc, char **argv, struct err *e)
          "quantise MLX weights in other groups a second time (lossy)", 0, 0},
         {"skip-unknown", FLAG_BOOL, &w.skip_unknown, NULL, "leave out tensors that no store has", 0,
          0},
+        {"experts", FLAG_STRING, &w.experts, "4,3,2",
+         "make experts of 3 or 2 bits besides those of 4; SRC may be a store", 0, 0},
         {"threads", FLAG_INT, &w.threads, "N", "threads (one per processor)", 1, 1024},
         {"force", FLAG_BOOL, &w.force, NULL, "pack again over a store that is there", 0, 0},
         {0},

@@ -17,7 +17,7 @@
 
 static int look_for_store(const struct plan *p, const char *dir, const struct pack_options *o,
                           bool *reused, struct err *e);
-static int prepare(const struct plan *p, const char *dir, struct err *e);
+static int prepare(const struct plan *p, const char *dir, uint64_t also, struct err *e);
 static int write_store(const struct plan *p, const char *dir, int n_threads, struct pack_report *r,
                        struct err *e);
 
@@ -40,7 +40,7 @@ int pack_run(const struct plan *p, const struct pack_options *o, struct pack_rep
     if (!rc)
         rc = look_for_store(p, dir, o, &r->reused, e);
     if (!rc && !r->reused)
-        rc = prepare(p, dir, e);
+        rc = prepare(p, dir, o->also, e);
     if (!rc && !r->reused)
         rc = write_store(p, dir, n_threads, r, e);
     r->seconds = clock_seconds_since(start);
@@ -108,6 +108,13 @@ static char *parent(const char *dir)
     return n ? mem_strndup(dir, n) : mem_strdup(".");
 }
 
+uint64_t pack_margin(uint64_t total)
+{
+    uint64_t margin = total / MARGIN_SHARE;
+    margin = margin > MARGIN_MAX ? MARGIN_MAX : margin;
+    return margin < MARGIN_MIN ? MARGIN_MIN : margin;
+}
+
 int pack_space(const struct plan *p, const char *dir, struct pack_space *out, struct err *e)
 {
     uint64_t total = plan_bytes(p), there = 0;
@@ -119,9 +126,7 @@ int pack_space(const struct plan *p, const char *dir, struct pack_space *out, st
         mem_free(path);
     }
     out->needed = total > there ? total - there : 0;
-    out->margin = total / MARGIN_SHARE;
-    out->margin = out->margin > MARGIN_MAX ? MARGIN_MAX : out->margin;
-    out->margin = out->margin < MARGIN_MIN ? MARGIN_MIN : out->margin;
+    out->margin = pack_margin(total);
     char *above = file_is_dir(dir) ? mem_strdup(dir) : parent(dir);
     int rc = above ? os_disk_free(above, &out->free, e)
                    : ERR(e, E_NOMEM, "out of memory opening %s", dir);
@@ -130,7 +135,7 @@ int pack_space(const struct plan *p, const char *dir, struct pack_space *out, st
 }
 
 /* Everything that can be refused before the first byte is written. */
-static int prepare(const struct plan *p, const char *dir, struct err *e)
+static int prepare(const struct plan *p, const char *dir, uint64_t also, struct err *e)
 {
     char needed[UNITS_ROOM], margin[UNITS_ROOM], room[UNITS_ROOM];
     struct pack_space s;
@@ -138,6 +143,7 @@ static int prepare(const struct plan *p, const char *dir, struct err *e)
     if (rc || (rc = plan_check_constants(p, e)) || (rc = publish_check(p, dir, e)) ||
         (rc = pack_space(p, dir, &s, e)))
         return rc;
+    s.needed += also;
     if (s.free < s.needed + s.margin)
         return ERR(e, E_SPACE,
                    "%s: the disk has %s free, want %s for the store and a margin of %s; free some, "

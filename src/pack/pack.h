@@ -11,6 +11,7 @@ struct pack_options {
     const char *output; /* NULL: "packed" in the source's folder */
     int n_threads; /* 0: one per processor, and at least two, so that reads and writes overlap */
     bool force;    /* pack again over a store or another's directory */
+    uint64_t also; /* bytes that will be written there besides: the disk must have room for them */
 };
 
 struct pack_report {
@@ -32,6 +33,7 @@ struct pack_space {
 /* The directory that would be written; to free with mem_free. */
 int pack_output(const struct plan *p, const char *output, char **dir, struct err *e);
 int pack_space(const struct plan *p, const char *dir, struct pack_space *out, struct err *e);
+uint64_t pack_margin(uint64_t total); /* for files of so many bytes */
 
 /* Carries the plan out, and shows progress on stderr. E_ARG when the output holds a store of
  * another source; E_SPACE before anything is written when the disk has too little room;

@@ -28,7 +28,11 @@ struct check {
     struct pieces pieces;
     uint64_t *sum; /* [pieces.n] */
     bool has_sums; /* checksums.bin is there and whole: records and blocks have a checksum */
-    struct file file[PIECE_FILES];
+    struct file file[PIECE_FILES]; /* experts.bin closed when it is not there */
+    struct {
+        struct file file; /* closed when there is no copy with checksums */
+        size_t n;         /* records to compare; else 0 */
+    } copy[RECORDS_BITS_MAX];
     uint8_t **room; /* [n_threads] */
     int n_threads;
     struct progress progress;
@@ -42,6 +46,7 @@ static int read_sums(struct check *c, struct err *e);
 static int check_lengths(struct check *c);
 static int check_pieces(struct check *c, struct err *e);
 static int check_gaps(struct check *c, struct err *e);
+static int open_copies(struct check *c, struct err *e);
 static void on_structure(void *ctx, enum structure_problem kind, const char *text);
 static void close_all(struct check *c);
 
@@ -56,6 +61,8 @@ int verify_store(const char *path, int n_threads, struct verify_report *r, struc
     c.store = s;
     pthread_mutex_init(&c.lock, NULL);
     rc = open_all(&c, s->dir, e);
+    if (!rc)
+        rc = open_copies(&c, e);
     if (!rc)
         rc = check_seal(&c, e);
     if (!rc)
@@ -110,7 +117,8 @@ static int open_all(struct check *c, const char *dir, struct err *e)
     for (int i = 0; i < PIECE_FILES; i++)
         c->file[i] = FILE_CLOSED;
     for (int i = 0; i < PIECE_FILES && !rc; i++) {
-        if (i == PIECE_NGRAM && !m->ngram.rows)
+        if ((i == PIECE_NGRAM && !m->ngram.rows) ||
+            (i == PIECE_EXPERTS && !c->store->records[4].present))
             continue;
         char *path = file_join(dir, piece_file_names[i]);
         rc = path ? file_open(path, &c->file[i], e) : ERR(e, E_NOMEM, "out of memory in %s", dir);
@@ -136,7 +144,31 @@ static void close_all(struct check *c)
     mem_free(c->room);
     for (int i = 0; i < PIECE_FILES; i++)
         file_drop(&c->file[i]);
+    for (int bits = RECORDS_BITS_MIN; bits < RECORDS_BITS_MAX; bits++)
+        file_drop(&c->copy[bits].file);
     mem_free(c->sum);
+}
+
+/* A copy that is there but cannot be used is a finding. */
+static int open_copies(struct check *c, struct err *e)
+{
+    int rc = 0;
+    for (int bits = RECORDS_BITS_MIN; bits < RECORDS_BITS_MAX; bits++)
+        c->copy[bits].file = FILE_CLOSED;
+    for (int bits = RECORDS_BITS_MIN; !rc && bits < RECORDS_BITS_MAX; bits++) {
+        const struct records *r = &c->store->records[bits];
+        if (!r->present && r->why.code != E_NOTFOUND)
+            find(c, r->why.msg);
+        if (!r->present)
+            continue;
+        if (!r->sum) {
+            c->report->n_unsummed += r->n;
+            continue;
+        }
+        rc = file_open(r->path, &c->copy[bits].file, e);
+        c->copy[bits].n = r->n;
+    }
+    return rc;
 }
 
 /* A manifest without a seal is one of the original engine. */
@@ -248,8 +280,15 @@ static int check_gaps(struct check *c, struct err *e)
     return rc;
 }
 
+static bool is_there(const struct check *c, size_t i)
+{
+    return c->file[piece_at(&c->pieces, i).file].fd >= 0;
+}
+
 static bool has_sum(const struct check *c, size_t i)
 {
+    if (!is_there(c, i))
+        return false;
     return i < c->pieces.n_dense ? c->store->manifest.dense[i].has_sum : c->has_sums;
 }
 
@@ -258,9 +297,38 @@ static uint64_t sum_of(const struct check *c, size_t i)
     return i < c->pieces.n_dense ? c->store->manifest.dense[i].xxh3 : c->sum[i];
 }
 
+/* Record i of a low-bit copy. */
+static int check_copy(struct check *c, int worker, int bits, size_t i, struct err *e)
+{
+    const struct records *r = &c->store->records[bits];
+    const struct manifest *m = &c->store->manifest;
+    size_t E = (size_t)m->experts.E;
+    struct piece at = {PIECE_EXPERTS, i * r->stride, r->stride};
+    char line[512];
+    uint64_t is;
+    int rc = piece_sum(&c->copy[bits].file, at, c->room[worker], ROOM_BYTES, &is, e);
+    progress_add(&c->progress, at.bytes);
+    if (rc || is == r->sum[i])
+        return rc;
+    snprintf(line, sizeof line,
+             "%s: record layer %zu (%.200s), expert %zu: bytes %llu to %llu do not have their "
+             "checksum",
+             records_file(bits), i / E, m->layer_prefixes[i / E], i % E,
+             (unsigned long long)at.offset, (unsigned long long)(at.offset + at.bytes - 1));
+    find(c, line);
+    return 0;
+}
+
+/* Pieces of the three files, then records of copies. */
 static int check_one(void *ctx, int worker, size_t i, struct err *e)
 {
     struct check *c = ctx;
+    if (i >= c->pieces.n) {
+        i -= c->pieces.n;
+        int bits = i < c->copy[3].n ? 3 : 2;
+        int rc = interrupt_check(e);
+        return rc ? rc : check_copy(c, worker, bits, bits == 3 ? i : i - c->copy[3].n, e);
+    }
     struct piece at = piece_at(&c->pieces, i);
     char name[256], line[512];
     uint64_t is;
@@ -284,11 +352,16 @@ static int check_pieces(struct check *c, struct err *e)
     for (size_t i = 0; i < c->pieces.n; i++) {
         bool sum = has_sum(c, i);
         r->n_pieces += sum;
-        r->n_unsummed += !sum;
+        r->n_unsummed += !sum && is_there(c, i);
         r->bytes += sum ? piece_at(&c->pieces, i).bytes : 0;
     }
+    for (int bits = RECORDS_BITS_MIN; bits < RECORDS_BITS_MAX; bits++) {
+        r->n_pieces += c->copy[bits].n;
+        r->bytes += c->copy[bits].n * c->store->records[bits].stride;
+    }
     progress_start(&c->progress, "verifying", r->bytes);
-    int rc = thread_for(c->n_threads, c->pieces.n, check_one, c, e);
+    size_t n = c->pieces.n + c->copy[3].n + c->copy[2].n;
+    int rc = thread_for(c->n_threads, n, check_one, c, e);
     r->seconds = progress_end(&c->progress);
     return rc;
 }

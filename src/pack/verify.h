@@ -1,5 +1,5 @@
 /* Whether a store is whole: structure (as store_open checks it), lengths, the manifest's seal,
- * and the checksum of every piece. Names what is damaged. */
+ * and the checksum of every piece, low-bit copies included. Names what is damaged. */
 #ifndef PACK_VERIFY_H
 #define PACK_VERIFY_H
 
