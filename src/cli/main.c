@@ -20,6 +20,7 @@ static const struct command *const commands[] = {
     &cmd_logits,
     &cmd_perplexity,
     &cmd_check,
+    &cmd_synth,
     &cmd_env,
     &cmd_version,
 };

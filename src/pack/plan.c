@@ -28,7 +28,6 @@ static int read_config(const char *dir, struct plan *p, struct err *e);
 static int decide_norms(struct plan *p, struct err *e);
 static int lay_out_experts(struct plan *p, struct err *e);
 static void lay_out_ngram(struct plan *p);
-static int lay_out_dense(struct plan *p, struct err *e);
 static void list_leftovers(struct plan *p);
 
 int plan_open(const char *dir, const struct plan_choices *choices, struct plan **out, struct err *e)
@@ -85,8 +84,8 @@ static int make(const char *dir, struct plan *p, struct err *e)
     p->target.source_dir = file_canonical(dir, e);
     if (!p->target.source_dir)
         return -e->code;
-    lay_out_ngram(p);
-    if ((rc = lay_out_experts(p, e)) || (rc = match_all(p, e)) || (rc = lay_out_dense(p, e)))
+    if ((rc = plan_lay_out_records(p, e)) || (rc = match_all(p, e)) ||
+        (rc = plan_lay_out_dense(p, e)))
         return rc;
     list_leftovers(p);
     return 0;
@@ -115,8 +114,7 @@ const char *plan_fate_name(enum plan_fate f)
     return fate_names[f];
 }
 
-/* Says in a config that there is no draft head. */
-static void drop_drafts(json_t *root)
+void plan_drop_drafts(json_t *root)
 {
     json_t *text = json_object_get(root, "text_config");
     json_t *at = json_is_object(text) ? text : root, *mtp = json_object_get(at, "mtp");
@@ -134,7 +132,7 @@ static int read_config(const char *dir, struct plan *p, struct err *e)
     if (!rc)
         rc = config_parse(p->config_root, path, &p->config, e);
     if (!rc && p->config.n_mtp && !source_has_mtp(&p->source)) {
-        drop_drafts(p->config_root);
+        plan_drop_drafts(p->config_root);
         p->config_changed = true;
         rc = config_parse(p->config_root, path, &p->config, e);
     }
@@ -159,6 +157,12 @@ static int decide_norms(struct plan *p, struct err *e)
     snprintf(p->norms.because, sizeof p->norms.because, "undecided");
     plan_problem(p, PROBLEM_NORMS, "%s", why.msg);
     return 0;
+}
+
+int plan_lay_out_records(struct plan *p, struct err *e)
+{
+    lay_out_ngram(p);
+    return lay_out_experts(p, e);
 }
 
 static int lay_out_experts(struct plan *p, struct err *e)
@@ -248,7 +252,7 @@ static struct dense_entry describe(const struct plan_dense *d, int part)
 }
 
 /* Sorts the entries of all operations by name, and gives each its place in dense.bin. */
-static int lay_out_dense(struct plan *p, struct err *e)
+int plan_lay_out_dense(struct plan *p, struct err *e)
 {
     struct draft *draft = mem_array(3 * p->n_dense + 1, sizeof *draft);
     struct dense_entry *to = mem_array(3 * p->n_dense + 1, sizeof *to);

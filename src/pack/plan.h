@@ -123,6 +123,12 @@ const uint64_t *plan_constants(const struct plan *p, const struct expected *x);
  * since then every row would be looked up in the wrong place. */
 int plan_check_constants(const struct plan *p, struct err *e);
 
+/* For synth.c, which plans a store without a checkpoint: the layout of records and tables, from
+ * config and expected; of dense.bin, from dense; and a config that says 0 draft layers. */
+int plan_lay_out_records(struct plan *p, struct err *e);
+int plan_lay_out_dense(struct plan *p, struct err *e);
+void plan_drop_drafts(json_t *config_root);
+
 /* For plan.c and match.c. */
 void plan_problem(struct plan *p, enum plan_problem_kind kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -12,6 +12,8 @@
 #define METADATA_BYTES_MAX ((uint64_t)256 << 20)
 #define JSON_FLAGS         (JSON_INDENT(2) | JSON_ENSURE_ASCII)
 
+static int replace_in(const char *dir, const char *name, const struct buf *b, struct err *e);
+
 /* Two lists of tensors that have the same names and shapes in the same order. */
 static bool same_tensors(const struct expected_list *a, const struct expected_list *b)
 {
@@ -80,18 +82,21 @@ static int print_json(const json_t *value, struct buf *out, struct err *e)
 }
 
 struct copying {
-    const struct plan *plan;
-    const char *dir;
+    const struct plan *plan; /* NULL: config.json is not copied */
+    const char *from, *dir;
 };
 
 static int copy_one(void *ctx, const char *name, struct err *e)
 {
     const struct copying *c = ctx;
+    bool config = strcmp(name, "config.json") == 0;
     struct buf text = BUF_INIT;
-    char *from = file_join(c->plan->checkpoint->dir, name), *to = file_join(c->dir, name);
+    if (!is_metadata(name) || (config && !c->plan))
+        return 0;
+    char *from = file_join(c->from, name), *to = file_join(c->dir, name);
     int rc = from && to ? 0 : ERR(e, E_NOMEM, "out of memory copying %s", name);
-    if (!rc && is_metadata(name) && !file_is_dir(from) && !file_exists(to)) {
-        bool changed = c->plan->config_changed && strcmp(name, "config.json") == 0;
+    if (!rc && !file_is_dir(from) && !file_exists(to)) {
+        bool changed = config && c->plan->config_changed;
         rc = changed ? print_json(c->plan->config_root, &text, e)
                      : file_read_all(from, METADATA_BYTES_MAX, &text, e);
         if (!rc)
@@ -105,8 +110,24 @@ static int copy_one(void *ctx, const char *name, struct err *e)
 
 int publish_metadata(const struct plan *p, const char *dir, struct err *e)
 {
-    struct copying c = {p, dir};
-    return file_each(p->checkpoint->dir, copy_one, &c, e);
+    struct copying c = {p, p->checkpoint->dir, dir};
+    return file_each(c.from, copy_one, &c, e);
+}
+
+int publish_texts(const char *from, const char *dir, struct err *e)
+{
+    struct copying c = {NULL, from, dir};
+    return file_each(from, copy_one, &c, e);
+}
+
+int publish_config(const struct plan *p, const char *dir, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    int rc = print_json(p->config_root, &text, e);
+    if (!rc)
+        rc = replace_in(dir, "config.json", &text, e);
+    buf_free(&text);
+    return rc;
 }
 
 static json_t *numbers(const uint64_t *v, int n)
