@@ -9,6 +9,7 @@
 #   tests/test_STEM.c      one test program each, with every tests/aid_*.c
 #   tests/tool_STEM.c      one helper program each, linked like a test
 #   bench/bench_STEM.c     one measuring program each
+#   bench/peer/peer_STEM.c one program each of the comparison with another engine (bench/peer.sh)
 #   fuzz/fuzz_STEM.c       a fuzz target each (CONFIG=fuzz), and a replay of its seeds (any CONFIG)
 #
 # Objects are made again when the compiler or its flags change: $B/flags holds those of the last
@@ -139,6 +140,9 @@ $B/tool_%: $B/tests/tool_%.o $(OBJ_AID) $(LIB)
 $B/bench_%: $B/bench/bench_%.o $(LIB)
 	$(link) -o $@
 
+$B/peer_%: $B/bench/peer/peer_%.o $(LIB)
+	$(link) -ldl -o $@
+
 $B/fuzz_%: $B/fuzz/fuzz_%.o $(LIB)
 	$(link) -fsanitize=fuzzer -o $@
 
@@ -248,4 +252,4 @@ clean: ## remove everything that was built
 	rm -rf build
 
 .SECONDARY:
--include $(wildcard $B/src/*/*.d $B/tests/*.d $B/fuzz/*.d $B/bench/*.d)
+-include $(wildcard $B/src/*/*.d $B/tests/*.d $B/fuzz/*.d $B/bench/*.d $B/bench/*/*.d)
