@@ -23,8 +23,8 @@ void model_flags_init(struct model_flags *f, struct flag *rows)
          "experts read into memory of our own, or used from the page cache (copy)", 0, 0},
         {"prefill-chunk", FLAG_INT, &f->chunk, "N", "tokens of a prompt at once (as memory allows)",
          1, 1 << 20},
-        {"experts", FLAG_WORD, &f->experts, "4|3|2", "bits of expert weights; changes answers (4)",
-         0, 0},
+        {"experts", FLAG_WORD, &f->experts, "auto|4|3|2",
+         "bits of expert weights; changes answers (the most that the store has)", 0, 0},
         {"miss-experts", FLAG_WORD, &f->miss_experts, "3|2",
          "bits of experts that must be waited for; answers depend on the cache", 0, 0},
         {"cut-weak", FLAG_REAL, &f->cut_weak, "W",
@@ -35,9 +35,15 @@ void model_flags_init(struct model_flags *f, struct flag *rows)
     memcpy(rows, table, sizeof table);
 }
 
+int model_flags_bits(const struct model_flags *f)
+{
+    return f->experts ? 5 - f->experts : 0;
+}
+
 static int check(const struct model_flags *f, const char *command, struct err *e)
 {
     const bool map = f->pool == ENGINE_POOL_MAP;
+    const int bits = model_flags_bits(f) ? model_flags_bits(f) : 4;
     if (f->pool_gb > 0 && f->pool_slots)
         return ERR(e, E_ARG, "%s: --pool-gb and --pool-slots say the same thing: leave one out",
                    command);
@@ -46,12 +52,12 @@ static int check(const struct model_flags *f, const char *command, struct err *e
                    "%s: --pool map uses the page cache and has no size: leave --pool-%s "
                    "out",
                    command, f->pool_slots ? "slots" : "gb");
-    if (map && (f->experts || f->miss_experts >= 0))
+    if (map && (bits < 4 || f->miss_experts >= 0))
         return ERR(e, E_ARG, "%s: --pool map takes experts of 4 bits only: leave --%sexperts out",
-                   command, f->experts ? "" : "miss-");
-    if (f->miss_experts >= 0 && f->experts > f->miss_experts)
+                   command, bits < 4 ? "" : "miss-");
+    if (f->miss_experts >= 0 && 4 - bits > f->miss_experts)
         return ERR(e, E_ARG, "%s: --miss-experts %d wants more bits than --experts %d: want fewer",
-                   command, 3 - f->miss_experts, 4 - f->experts);
+                   command, 3 - f->miss_experts, bits);
     return 0;
 }
 
@@ -73,7 +79,7 @@ int model_flags_options(const struct model_flags *f, const char *command, struct
     out->engine = f->engine;
     out->engine_options = (struct engine_options){
         .mtp_norm = -1,
-        .expert_bits = 4 - f->experts,
+        .expert_bits = model_flags_bits(f),
         .threads = (int)f->threads,
         .memory = f->memory,
         .pool_bytes = (uint64_t)(f->pool_gb * GB),

@@ -21,6 +21,8 @@ enum { MODEL_FLAGS = 11 };
 
 /* The table's rows, MODEL_FLAGS of them, with *f set to what holds when no flag is given. */
 void model_flags_init(struct model_flags *f, struct flag *rows);
+/* What --experts says: 4, 3 or 2; 0: the best that the store has. */
+int model_flags_bits(const struct model_flags *f);
 /* out: MODEL_OPTIONS with what the flags say. E_ARG: flags that contradict one another. Warns of
  * those whose answers depend on the cache. */
 int model_flags_options(const struct model_flags *f, const char *command, struct model_options *out,
