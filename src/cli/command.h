@@ -21,6 +21,6 @@ extern const struct command cmd_verify;
 extern const struct command cmd_version;
 extern const struct command cmd_chat, cmd_check, cmd_logits, cmd_perplexity, cmd_run;
 extern const struct command cmd_prompt;
-extern const struct command cmd_synth;
+extern const struct command cmd_synth, cmd_bench;
 
 #endif

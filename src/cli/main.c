@@ -21,6 +21,7 @@ static const struct command *const commands[] = {
     &cmd_perplexity,
     &cmd_check,
     &cmd_synth,
+    &cmd_bench,
     &cmd_env,
     &cmd_version,
 };
