@@ -1,5 +1,5 @@
-/* Streams over a disk that delays, interrupts, reorders and fails: what is delivered is right or the
- * visit fails by name, and the stream lives on. Deadlines, lookahead and prefill under such a disk. */
+/* Streams over a disk that delays, interrupts, reorders and fails: what is delivered is right or
+ * the visit fails by name, and the stream lives on. Deadlines and closing under such a disk. */
 #include "tests/aid_test.h"
 
 #include <string.h>

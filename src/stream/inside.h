@@ -19,7 +19,9 @@
 
 enum {
     BITS_END = COUNTER_BITS_MAX, /* arrays by bits */
-    RING_MIN = 16,               /* records of a prefill that pass through, at once */
+    DEPTH_USUAL = 8,             /* reads in flight where measuring is not worth it */
+    DEPTH_MEASURED_MAX = 16,
+    RING_MIN = 16, /* records of a prefill that pass through, at once */
     RING_MAX = 64,
     EXTENT_BLOCKS = 4, /* the longest read of n-gram rows, when rows are short */
 };
@@ -111,6 +113,7 @@ struct stream {
     int n_flight, n_background; /* background: lookahead and warm-up among them */
     int n_wanted;               /* demand and prefill reads among them */
     uint64_t wanted_since;      /* when n_wanted left 0 */
+    bool used;                  /* there was a visit */
     int last_layer;             /* of the last visit: a lower or equal one starts a round */
 };
 
@@ -157,5 +160,6 @@ void rows_arrived(struct stream *st, const struct op *op);
 int visit_open(struct stream *st, struct err *e);
 int rows_open(struct stream *st, struct err *e);
 int lookahead_open(struct stream *st, struct err *e);
+void lookahead_note(const struct stream *st); /* keeps the ranking, where one is wanted */
 
 #endif

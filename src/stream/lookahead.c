@@ -4,14 +4,59 @@
  * computed. */
 #include <assert.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "stream/inside.h"
+#include "stream/order.h"
+#include "stream/ranking.h"
+
+static bool used_more(const void *ctx, int a, int b)
+{
+    const float *use = ctx;
+    return use[a] != use[b] ? use[a] > use[b] : a < b;
+}
+
+/* Uses of earlier runs go on counting in this one, and name what to read first. */
+static void read_ranking(struct stream *st)
+{
+    struct lookahead *a = &st->lookahead;
+    struct err e = {0};
+    if (ranking_read(st->store, st->pool.freq, &e)) {
+        if (e.code != E_NOTFOUND)
+            log_say(LOG_DEBUG, "%s", e.msg);
+        return;
+    }
+    for (int key = 0; key < st->pool.n_keys; key++)
+        if (st->pool.freq[key] > 0)
+            a->warm[a->n_warm++] = key;
+    order_sort(a->warm, a->n_warm, used_more, st->pool.freq);
+}
 
 int lookahead_open(struct stream *st, struct err *e)
 {
-    st->lookahead.il = -1;
-    st->lookahead.expert = mem_array((size_t)st->experts->E, sizeof *st->lookahead.expert);
-    return st->lookahead.expert ? 0 : ERR(e, E_NOMEM, "out of memory for lookahead");
+    struct lookahead *a = &st->lookahead;
+    a->il = -1;
+    a->expert = mem_array((size_t)st->experts->E, sizeof *a->expert);
+    a->warm = mem_array((size_t)st->pool.n_keys, sizeof *a->warm);
+    if (!a->expert || !a->warm)
+        return ERR(e, E_NOMEM, "out of memory for lookahead");
+    if (st->o.keep_ranking)
+        read_ranking(st);
+    return 0;
+}
+
+void lookahead_note(const struct stream *st)
+{
+    struct err e = {0};
+    float *use;
+    if (!st->o.keep_ranking || !st->used)
+        return;
+    use = mem_array((size_t)st->pool.n_keys, sizeof *use);
+    for (int key = 0; use && key < st->pool.n_keys; key++)
+        use[key] = pool_frequency(&st->pool, key);
+    if (use && ranking_write(st->store, use, &e))
+        log_say(LOG_DEBUG, "which experts were used is not kept: %s", e.msg);
+    mem_free(use);
 }
 
 void stream_predict(struct stream *st, int il, const int *experts, int n)

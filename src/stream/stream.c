@@ -1,18 +1,20 @@
 /* A stream: opening and closing, and what needs no reads. See stream.h; inside.h is the map. */
 #include "stream/stream.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "base/clock.h"
 #include "base/mem.h"
 #include "stream/inside.h"
+#include "stream/probe.h"
+
+#define MEASURED_BYTES   ((uint64_t)1 << 30) /* of experts, from which on measuring is worth it */
+#define MEASURED_SECONDS 0.12
 
 static int check_options(const struct stream *st, struct err *e);
 static int open_counters(struct stream *st, struct err *e);
 static int open_records(struct stream *st, int bits, struct err *e);
 static int open_reader(struct stream *st, struct err *e);
 static int open_pool(struct stream *st, struct err *e);
+static int choose_depth(struct stream *st, struct err *e);
 
 int stream_slots_min(const struct store *s)
 {
@@ -61,6 +63,8 @@ int stream_open(const struct store *s, const struct stream_options *o, struct st
     if (!rc)
         rc = open_pool(st, e);
     if (!rc)
+        rc = choose_depth(st, e);
+    if (!rc)
         rc = visit_open(st, e);
     if (!rc)
         rc = rows_open(st, e);
@@ -80,8 +84,10 @@ void stream_close(struct stream *st)
 {
     if (!st)
         return;
-    if (st->op)
+    if (st->op) {
         reads_drain(st);
+        lookahead_note(st);
+    }
     if (st->reader)
         st->reader->ops->close(st->reader);
     pool_close(&st->pool);
@@ -153,7 +159,7 @@ static int open_counters(struct stream *st, struct err *e)
 
 static int open_reader(struct stream *st, struct err *e)
 {
-    int depth = st->o.depth ? st->o.depth : 8, rc = 0;
+    int depth = st->o.depth ? st->o.depth : DEPTH_MEASURED_MAX, rc = 0;
     if (!st->reader)
         rc = reader_open(st->o.reads, depth, &st->reader, e);
     st->depth = !rc && st->reader->depth < depth ? st->reader->depth : depth;
@@ -167,6 +173,26 @@ static int open_records(struct stream *st, int bits, struct err *e)
     if (rc || st->o.pool == ENGINE_POOL_MAP)
         return rc;
     return st->reader->ops->add(st->reader, f->records->path, &f->file, e);
+}
+
+/* How many reads in flight this disk gains from; into slots that hold nothing yet. */
+static int choose_depth(struct stream *st, struct err *e)
+{
+    const struct records *x = st->record[st->o.bits].records;
+    if (st->o.depth)
+        return 0;
+    if (st->o.reader || !st->pool.n || x->n * x->stride < MEASURED_BYTES) {
+        st->depth = st->depth < DEPTH_USUAL ? st->depth : DEPTH_USUAL;
+        return 0;
+    }
+    return probe_depth(st->reader,
+                       &(struct probe_what){.file = st->record[st->o.bits].file,
+                                            .stride = x->stride,
+                                            .n = x->n,
+                                            .room = st->pool.pages.data,
+                                            .unit = st->pool.slot_bytes,
+                                            .seed = clock_ns()},
+                       MEASURED_SECONDS, &st->depth, e);
 }
 
 static int open_pool(struct stream *st, struct err *e)

@@ -34,10 +34,12 @@ struct stream_options {
     int visit_max;         /* the longest visit: entries */
     int rows_max;          /* n-gram rows of one stream_rows_begin */
     enum engine_reads reads;
-    int depth; /* reads in flight, 1..64; 0: measured at open */
+    int depth; /* reads in flight, 1..64; 0: measured at open, for some 100 ms, in large stores */
     bool no_lookahead;
     double cut_weak;
     struct counters *counters; /* borrowed; layer array set up by the engine */
+    bool keep_ranking;         /* fill free slots with what earlier runs used, and note what this
+                                  one did, in the store's directory where that can be written */
     struct reader *reader;     /* NULL: made by the stream; tests put a fault-injecting one here */
 };
 

@@ -37,6 +37,7 @@ int stream_begin(struct stream *st, int il, const struct stream_use *uses, int n
     (void)e;
     st->pool.round += il <= st->last_layer;
     st->last_layer = il;
+    st->used = true;
     *v = (struct visit){.open = true,
                         .il = il,
                         .n = n,
