@@ -37,7 +37,7 @@ void aid_stream_open(struct aid_stream *a, const char *golden)
     struct config c;
     struct err e = {0};
     char config[128];
-    memset(a, 0, sizeof *a);
+    *a = (struct aid_stream){.hold = 4};
     snprintf(config, sizeof config, GOLDENS "%s/mlx4/config.json", golden);
     assert_ok(config_read(config, &c, &e), e);
     a->dir = aid_tmpdir();
@@ -106,12 +106,13 @@ void aid_stream_check_record(const struct aid_stream *a, int il, int expert,
 }
 
 int aid_stream_visit(struct aid_stream *a, int il, const struct stream_use *uses, int n,
-                     enum cause cause, int hold, uint64_t seed, struct err *e)
+                     enum cause cause, struct err *e)
 {
     struct stream_entry held[1024], got[64];
     bool seen[1024] = {false};
     int n_held = 0, n_seen = 0, n_cut = 0;
-    uint64_t draw = 0;
+    const int hold = a->hold;
+    uint64_t draw = 0, seed = a->seed++;
     assert_true(n <= 1024 && hold >= 1);
     int rc = stream_begin(a->stream, il, uses, n, cause, e);
     for (bool last = false; !rc && !last;) {

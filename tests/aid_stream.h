@@ -13,6 +13,8 @@ struct aid_stream {
     struct store *store;
     struct counters counters;
     struct stream *stream; /* NULL until aid_stream_start */
+    int hold;              /* entries that a visit keeps at most before it gives some back; 4 */
+    uint64_t seed;         /* of visits; each takes the next */
 };
 
 /* A made-up store in the shape of a golden ("micro": 5 record layers of 16 experts), with copies of
@@ -24,11 +26,10 @@ void aid_stream_close(struct aid_stream *a);
 
 /* n distinct experts of a layer, with random rows and weights. */
 void aid_stream_uses(const struct aid_stream *a, uint64_t seed, int n, struct stream_use *out);
-/* A whole visit: entries are taken in random batches and given back in random order, held back as
- * long as `hold` allows (at most so many at once). Every record must be the store's. Returns what
- * the stream says. */
+/* A whole visit: entries are taken in random batches and given back in random order. Every record
+ * must be the store's. Returns what the stream says. */
 int aid_stream_visit(struct aid_stream *a, int il, const struct stream_use *uses, int n,
-                     enum cause cause, int hold, uint64_t seed, struct err *e);
+                     enum cause cause, struct err *e);
 void aid_stream_check_record(const struct aid_stream *a, int il, int expert,
                              const struct stream_entry *x);
 

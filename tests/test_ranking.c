@@ -100,7 +100,7 @@ static void visit_first(struct aid_stream *a, int n)
     for (int i = 0; i < n; i++)
         uses[i] = (struct stream_use){.expert = i, .rows = 1 + i};
     for (int il = 0; il < L; il++)
-        assert_ok(aid_stream_visit(a, il, uses, n, CAUSE_DEMAND, 4, 1, &e), e);
+        assert_ok(aid_stream_visit(a, il, uses, n, CAUSE_DEMAND, &e), e);
 }
 
 /* What the last run used is there without being asked for. */

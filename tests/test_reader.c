@@ -1,5 +1,5 @@
-/* Readers against a file's known bytes: io_uring, threads, and both with faults in front, at several
- * depths; ends of files, missing files, lent memory, and closing with reads in flight. */
+/* Readers against a file's known bytes: io_uring, threads, and both with faults in front, at
+ * several depths; ends of files, missing files, lent memory, and closing with reads in flight. */
 #include "tests/aid_test.h"
 
 #include <errno.h>

@@ -40,6 +40,8 @@ static void wander(struct aid_stream *a, int n_visits, int hold, uint64_t seed)
     const struct expert_layout *x = &a->store->manifest.experts;
     struct stream_use uses[64], next[64];
     struct err e = {0};
+    a->hold = hold;
+    a->seed = seed;
     int n = 1 + (int)(rng_at(seed, 0) % (uint64_t)x->E);
     aid_stream_uses(a, seed, n, uses);
     for (int v = 0; v < n_visits; v++) {
@@ -51,7 +53,7 @@ static void wander(struct aid_stream *a, int n_visits, int hold, uint64_t seed)
             guess[i] = i % 2 ? next[i].expert : (int)((next[i].expert + s) % (uint64_t)x->E);
         if (s / 64 % 2)
             stream_predict(a->stream, (il + 1) % x->n_layers, guess, n_next);
-        assert_ok(aid_stream_visit(a, il, uses, n, cause, hold, s, &e), e);
+        assert_ok(aid_stream_visit(a, il, uses, n, cause, &e), e);
         memcpy(uses, next, sizeof uses);
         n = n_next;
     }
@@ -148,7 +150,7 @@ static void test_lookahead_is_counted(void **state)
     settle(&a);
     for (int i = 0; i < 16; i++)
         uses[i].expert = i;
-    assert_ok(aid_stream_visit(&a, 1, &uses[4], 4, CAUSE_DEMAND, 4, 1, &e), e);
+    assert_ok(aid_stream_visit(&a, 1, &uses[4], 4, CAUSE_DEMAND, &e), e);
     c = &a.counters.layer[1];
     assert_int_equal(c->predicted, 3);
     assert_int_equal(c->prefetched, 3);
@@ -174,13 +176,13 @@ static void test_a_prefill_does_not_empty_the_pool(void **state)
     for (int i = 0; i < 16; i++)
         uses[i] = (struct stream_use){.expert = i, .rows = 1};
     for (int il = 0; il < 5; il++) /* 50 of 70 slots */
-        assert_ok(aid_stream_visit(&a, il, uses, 10, CAUSE_DEMAND, 4, 1, &e), e);
+        assert_ok(aid_stream_visit(&a, il, uses, 10, CAUSE_DEMAND, &e), e);
     for (int il = 0; il < 5; il++)
-        assert_ok(aid_stream_visit(&a, il, uses, 16, CAUSE_PREFILL, 4, 1, &e), e);
+        assert_ok(aid_stream_visit(&a, il, uses, 16, CAUSE_PREFILL, &e), e);
     assert_int_equal(a.counters.reads[CAUSE_PREFILL][4], 30);
     for (int il = 0; il < 5; il++) {
         uint64_t before = a.counters.layer[il].hits;
-        assert_ok(aid_stream_visit(&a, il, uses, 10, CAUSE_DEMAND, 4, 1, &e), e);
+        assert_ok(aid_stream_visit(&a, il, uses, 10, CAUSE_DEMAND, &e), e);
         assert_int_equal(a.counters.layer[il].hits - before, 10);
     }
     aid_stream_close(&a);

@@ -35,8 +35,9 @@ static int walk(struct aid_stream *a, int n_visits, uint64_t seed)
         for (int i = 0; i < 4; i++)
             guess[i] = (int)((s >> i) % (uint64_t)x->E);
         stream_predict(a->stream, (v + 1) % x->n_layers, guess, 4);
+        a->hold = 1 + (int)(s % 16);
         int rc = aid_stream_visit(a, v % x->n_layers, uses, n,
-                                  s & 64 ? CAUSE_DEMAND : CAUSE_PREFILL, 1 + (int)(s % 16), s, &e);
+                                  s & 64 ? CAUSE_DEMAND : CAUSE_PREFILL, &e);
         if (!rc)
             continue;
         n_failed++;
@@ -146,7 +147,7 @@ static void test_close_half_way(void **state)
         if (how > 1) {
             assert_ok(stream_ready(a.stream, true, got, 3, &n, &e), e);
             stream_end(a.stream); /* given up; the next visit is whole again */
-            assert_ok(aid_stream_visit(&a, 0, uses, 12, CAUSE_DEMAND, 4, 1, &e), e);
+            assert_ok(aid_stream_visit(&a, 0, uses, 12, CAUSE_DEMAND, &e), e);
         }
         aid_stream_stop(&a);
     }
@@ -184,7 +185,7 @@ static void test_late_and_weak_is_cut(void **state)
         assert_int_equal(a.counters.layer[0].cut, n_cut);
         assert_true(off ? n_cut == 0 : n_cut >= 1);
         stream_end(a.stream);
-        assert_ok(aid_stream_visit(&a, 1, uses, 6, CAUSE_PREFILL, 4, 1, &e), e);
+        assert_ok(aid_stream_visit(&a, 1, uses, 6, CAUSE_PREFILL, &e), e);
         assert_int_equal(a.counters.layer[1].cut, 0);
         aid_stream_stop(&a);
     }

@@ -7,7 +7,8 @@
  *      lookahead.c  reads nobody asked for yet: predicted experts, and the warm-up
  *      rows.c       rows of the n-gram tables
  *
- * Reads start in the order demand, n-gram rows, lookahead, warm-up; each kind hands reads.c one read
+ * Each cause has its own number of reads in flight at most, so that none waits in line behind
+ * another. Reads start in the order demand, n-gram rows, lookahead, warm-up; each kind hands reads.c one read
  * at a time. Everything happens inside calls of the stepping thread; threads of a reader see
  * nothing but their requests. */
 #ifndef STREAM_INSIDE_H
@@ -19,9 +20,10 @@
 
 enum {
     BITS_END = COUNTER_BITS_MAX, /* arrays by bits */
-    DEPTH_USUAL = 8,             /* reads in flight where measuring is not worth it */
-    DEPTH_MEASURED_MAX = 16,
-    RING_MIN = 16, /* records of a prefill that pass through, at once */
+    DEPTH_USUAL = 8,             /* demand reads in flight where measuring is not worth it */
+    DEPTH_MAX = 16,              /* and at most where it was; always so many for a prefill */
+    ROWS_DEPTH = 32,             /* n-gram reads in flight: single blocks wait, they do not load */
+    RING_MIN = 16,               /* records of a prefill that pass through, at once */
     RING_MAX = 64,
     EXTENT_BLOCKS = 4, /* the longest read of n-gram rows, when rows are short */
 };
@@ -104,17 +106,18 @@ struct stream {
     struct record_file record[BITS_END];
     struct reader *reader;
     struct pool pool;
-    struct op *op, *free_op; /* [depth] */
+    struct op *op, *free_op; /* [reader->depth] */
     uint8_t *op_room;
     struct visit visit;
     struct rows rows;
     struct lookahead lookahead;
-    int depth;                  /* reads in flight at most */
-    int n_flight, n_background; /* background: lookahead and warm-up among them */
-    int n_wanted;               /* demand and prefill reads among them */
-    uint64_t wanted_since;      /* when n_wanted left 0 */
-    bool used;                  /* there was a visit */
-    int last_layer;             /* of the last visit: a lower or equal one starts a round */
+    int depth;    /* demand reads in flight at most, and lookahead reads beside them */
+    int n_flight; /* of all kinds, and by cause */
+    int n_by_cause[CAUSE_COUNT];
+    int n_wanted;          /* demand and prefill reads among them */
+    uint64_t wanted_since; /* when n_wanted left 0 */
+    bool used;             /* there was a visit */
+    int last_layer;        /* of the last visit: a lower or equal one starts a round */
 };
 
 static inline int key_of(const struct stream *st, int il, int ie)
@@ -144,7 +147,8 @@ void reads_start_rows(struct stream *st, int from, int to, uint64_t off, size_t 
 /* Gives up a READY slot, counting a prefetch that nobody used. */
 void reads_drop(struct stream *st, int slot);
 
-/* --- each kind starts its next read, if there is one and it may: true when it did --- */
+/* --- each kind starts its next read, if there is one and it may: true when it did. There is a free
+ * op, and fewer than that kind's limit are in flight --- */
 
 bool visit_start_next(struct stream *st);
 bool rows_start_next(struct stream *st);

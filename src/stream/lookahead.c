@@ -78,12 +78,10 @@ void stream_predict(struct stream *st, int il, const int *experts, int n)
     reads_pump(st);
 }
 
-/* Leaves some of the depth to a demand that comes while they are in flight. */
 bool lookahead_start_next(struct stream *st)
 {
     struct lookahead *a = &st->lookahead;
-    int most = st->depth > 3 ? st->depth - 2 : 1;
-    if (st->n_wanted || st->n_background >= most)
+    if (st->n_wanted)
         return false;
     while (a->next < a->n) {
         int key = key_of(st, a->il, a->expert[a->next++]);
@@ -105,8 +103,7 @@ bool lookahead_start_next(struct stream *st)
 bool warm_start_next(struct stream *st)
 {
     struct lookahead *a = &st->lookahead;
-    int most = st->depth > 7 ? st->depth / 4 : 1;
-    if (st->n_wanted || st->n_background >= most)
+    if (st->n_wanted)
         return false;
     while (a->next_warm < a->n_warm && st->pool.n_free) {
         int key = a->warm[a->next_warm++];

@@ -14,11 +14,12 @@ static void ended(struct stream *st, const struct read_result *r);
 int reads_open(struct stream *st, struct err *e)
 {
     size_t room = st->rows.extent;
-    st->op_room = mem_aligned(READER_ALIGN, (size_t)st->depth * (room ? room : 1));
-    st->op = mem_zalloc((size_t)st->depth, sizeof *st->op);
+    int n = st->reader->depth;
+    st->op_room = mem_aligned(READER_ALIGN, (size_t)n * (room ? room : 1));
+    st->op = mem_zalloc((size_t)n, sizeof *st->op);
     if (!st->op || !st->op_room)
-        return ERR(e, E_NOMEM, "out of memory for %d reads in flight", st->depth);
-    for (int i = 0; i < st->depth; i++) {
+        return ERR(e, E_NOMEM, "out of memory for %d reads in flight", n);
+    for (int i = 0; i < n; i++) {
         st->op[i].room = st->op_room + (size_t)i * room;
         st->op[i].next = st->free_op;
         st->free_op = &st->op[i];
@@ -29,7 +30,7 @@ int reads_open(struct stream *st, struct err *e)
 void reads_pump(struct stream *st)
 {
     do {
-        while (st->n_flight < st->depth && start_next(st))
+        while (st->free_op && start_next(st))
             ;
     } while (st->n_flight && take_ended(st, false));
 }
@@ -73,13 +74,22 @@ int reads_slot(struct stream *st, int key, bool sparing)
 
 static bool start_next(struct stream *st)
 {
-    return visit_start_next(st) || rows_start_next(st) || lookahead_start_next(st) ||
-           warm_start_next(st);
-}
-
-static bool is_background(enum cause c)
-{
-    return c == CAUSE_LOOKAHEAD || c == CAUSE_WARM;
+    enum cause wants = st->visit.cause;
+    const struct {
+        enum cause cause;
+        int most; /* in flight */
+        bool (*start)(struct stream *st);
+    } kinds[] = {
+        {wants, wants == CAUSE_PREFILL && st->depth < DEPTH_MAX ? DEPTH_MAX : st->depth,
+         visit_start_next},
+        {CAUSE_NGRAM, ROWS_DEPTH, rows_start_next},
+        {CAUSE_LOOKAHEAD, st->depth, lookahead_start_next},
+        {CAUSE_WARM, st->depth > 7 ? st->depth / 4 : 1, warm_start_next},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (st->n_by_cause[kinds[i].cause] < kinds[i].most && kinds[i].start(st))
+            return true;
+    return false;
 }
 
 static bool is_wanted(enum cause c)
@@ -95,7 +105,7 @@ static struct op *op_take(struct stream *st, enum op_kind kind, enum cause cause
     op->kind = kind;
     op->cause = cause;
     st->n_flight++;
-    st->n_background += is_background(cause);
+    st->n_by_cause[cause]++;
     if (is_wanted(cause) && !st->n_wanted++)
         st->wanted_since = clock_ns();
     return op;
@@ -104,7 +114,7 @@ static struct op *op_take(struct stream *st, enum op_kind kind, enum cause cause
 static void op_release(struct stream *st, struct op *op)
 {
     st->n_flight--;
-    st->n_background -= is_background(op->cause);
+    st->n_by_cause[op->cause]--;
     if (is_wanted(op->cause) && !--st->n_wanted)
         st->counters->read_ns += clock_ns() - st->wanted_since;
     op->next = st->free_op;

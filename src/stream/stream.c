@@ -157,12 +157,11 @@ static int open_counters(struct stream *st, struct err *e)
     return st->own.layer ? 0 : ERR(e, E_NOMEM, "out of memory for counters");
 }
 
+/* A reader takes all kinds of reads at once: as many as any reader may. */
 static int open_reader(struct stream *st, struct err *e)
 {
-    int depth = st->o.depth ? st->o.depth : DEPTH_MEASURED_MAX, rc = 0;
-    if (!st->reader)
-        rc = reader_open(st->o.reads, depth, &st->reader, e);
-    st->depth = !rc && st->reader->depth < depth ? st->reader->depth : depth;
+    int rc = st->reader ? 0 : reader_open(st->o.reads, READER_DEPTH_MAX, &st->reader, e);
+    st->depth = st->o.depth ? st->o.depth : DEPTH_USUAL;
     return rc;
 }
 
@@ -179,12 +178,8 @@ static int open_records(struct stream *st, int bits, struct err *e)
 static int choose_depth(struct stream *st, struct err *e)
 {
     const struct records *x = st->record[st->o.bits].records;
-    if (st->o.depth)
+    if (st->o.depth || st->o.reader || !st->pool.n || x->n * x->stride < MEASURED_BYTES)
         return 0;
-    if (st->o.reader || !st->pool.n || x->n * x->stride < MEASURED_BYTES) {
-        st->depth = st->depth < DEPTH_USUAL ? st->depth : DEPTH_USUAL;
-        return 0;
-    }
     return probe_depth(st->reader,
                        &(struct probe_what){.file = st->record[st->o.bits].file,
                                             .stride = x->stride,

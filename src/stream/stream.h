@@ -34,7 +34,8 @@ struct stream_options {
     int visit_max;         /* the longest visit: entries */
     int rows_max;          /* n-gram rows of one stream_rows_begin */
     enum engine_reads reads;
-    int depth; /* reads in flight, 1..64; 0: measured at open, for some 100 ms, in large stores */
+    int depth; /* demand reads in flight, 1..64; 0: measured at open, in some 100 ms, where the
+                  store is large */
     bool no_lookahead;
     double cut_weak;
     struct counters *counters; /* borrowed; layer array set up by the engine */
