@@ -13,17 +13,19 @@ static void test_a_store(void **state)
     struct aid_stream a;
     struct err e = {0};
     struct probe p;
-    int depth = 0;
     aid_stream_open(&a, "micro");
     for (int bits = 2; bits <= 4; bits++) {
-        assert_ok(probe_store(a.store, bits, ENGINE_READS_AUTO, 0, 0.05, &p, &depth, &e), e);
-        assert_true(depth == 4 || depth == 8 || depth == 16);
+        const struct probe_wish w = {.bits = bits, .seconds = 0.05};
+        assert_ok(probe_store(a.store, &w, &p, &e), e);
+        assert_true(p.depth == 4 || p.depth == 8 || p.depth == 16);
         assert_true(p.bytes > 0 && p.bytes % a.store->records[bits].stride == 0);
         assert_true(p.seconds >= 0.05 && p.gbs > 0);
     }
-    assert_ok(probe_store(a.store, 4, ENGINE_READS_PREAD, 3, 0.01, &p, &depth, &e), e);
-    assert_int_equal(depth, 3);
-    assert_int_equal(probe_store(a.store, 7, ENGINE_READS_AUTO, 1, 0.01, &p, &depth, &e), -E_ARG);
+    struct probe_wish w = {.bits = 4, .how = ENGINE_READS_PREAD, .depth = 3, .seconds = 0.01};
+    assert_ok(probe_store(a.store, &w, &p, &e), e);
+    assert_int_equal(p.depth, 3);
+    w.bits = 7;
+    assert_int_equal(probe_store(a.store, &w, &p, &e), -E_ARG);
     aid_stream_close(&a);
 }
 

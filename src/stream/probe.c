@@ -17,7 +17,7 @@ int probe_run(struct reader *r, const struct probe_what *w, int depth, double se
     struct read_result done[READER_DEPTH_MAX];
     uint64_t start = clock_ns(), k = 0;
     int n_flight = 0, error = 0;
-    *out = (struct probe){0};
+    *out = (struct probe){.depth = depth};
     for (int i = 0; i < depth && i < READER_DEPTH_MAX; i++)
         done[i].user = w->room + (size_t)i * w->unit;
     for (int n = depth;;) {
@@ -64,17 +64,17 @@ int probe_depth(struct reader *r, const struct probe_what *w, double seconds, in
     return 0;
 }
 
-int probe_store(const struct store *s, int bits, enum engine_reads how, int depth, double seconds,
-                struct probe *out, int *used, struct err *e)
+int probe_store(const struct store *s, const struct probe_wish *wish, struct probe *out,
+                struct err *e)
 {
     const struct records *records;
     struct reader *r = NULL;
     struct os_pages pages = {0};
     struct probe_what w = {.seed = clock_ns()};
-    int most = depth ? depth : depths[N_DEPTHS - 1];
-    int rc = store_records(s, bits, &records, e);
+    int depth = wish->depth, most = depth ? depth : depths[N_DEPTHS - 1];
+    int rc = store_records(s, wish->bits, &records, e);
     if (!rc)
-        rc = reader_open(how, most, &r, e);
+        rc = reader_open(wish->how, most, &r, e);
     if (!rc)
         rc = r->ops->add(r, records->path, &w.file, e);
     if (!rc)
@@ -86,15 +86,13 @@ int probe_store(const struct store *s, int bits, enum engine_reads how, int dept
         if (r->ops->lend)
             r->ops->lend(r, w.room, w.unit, most);
         if (!depth)
-            rc = probe_depth(r, &w, seconds / 2, &depth, e);
+            rc = probe_depth(r, &w, wish->seconds / 2, &depth, e);
     }
     w.seed += N_DEPTHS;
     if (!rc)
-        rc = probe_run(r, &w, depth, seconds, out, e);
+        rc = probe_run(r, &w, depth, wish->seconds, out, e);
     if (r)
         r->ops->close(r);
     os_pages_free(&pages);
-    if (!rc && used)
-        *used = depth;
     return rc;
 }

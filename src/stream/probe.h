@@ -10,6 +10,7 @@ struct probe {
     uint64_t bytes;
     double seconds;
     double gbs; /* 10^9 bytes a second */
+    int depth;  /* reads that were in flight */
 };
 
 /* Random records of a file, `depth` in flight (at most the reader's), until the time is over. */
@@ -29,9 +30,14 @@ int probe_run(struct reader *r, const struct probe_what *w, int depth, double se
 int probe_depth(struct reader *r, const struct probe_what *w, double seconds, int *depth,
                 struct err *e);
 
-/* Random records of a store's experts (bits), through a reader of its own; depth 0: the best one,
- * which *used then says. */
-int probe_store(const struct store *s, int bits, enum engine_reads how, int depth, double seconds,
-                struct probe *out, int *used, struct err *e);
+struct probe_wish {
+    int bits; /* which experts of the store */
+    enum engine_reads how;
+    int depth; /* 0: the best one */
+    double seconds;
+};
+/* Random records of a store's experts, through a reader of its own. */
+int probe_store(const struct store *s, const struct probe_wish *w, struct probe *out,
+                struct err *e);
 
 #endif

@@ -36,7 +36,8 @@ struct read_result {
 struct reader_ops {
     const char *name; /* "io_uring", "pread" */
     /* path stays the caller's; the number is what requests name. E_IO, E_NOTFOUND. Files that do
-     * not take direct reads are read through the page cache, and what was read is dropped from it. */
+     * not take direct reads are read through the page cache, and what was read is dropped from
+     * it. */
     int (*add)(struct reader *r, const char *path, int *file, struct err *e);
     /* Says that many buffers will be units of this memory, n of them from base: a reader may then
      * prepare them. Only a hint, given once; NULL: of no use to this reader. */

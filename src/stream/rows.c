@@ -1,6 +1,6 @@
-/* Rows of the n-gram tables: whole blocks are read, the rows inside them copied out, so that what is
- * kept is as small as the rows. Rows are taken in ascending order, so that those that share a block
- * share its read. */
+/* Rows of the n-gram tables: whole blocks are read, the rows inside them copied out, so that what
+ * is kept is as small as the rows. Rows are taken in ascending order, so that those that share a
+ * block share its read. */
 #include <assert.h>
 #include <string.h>
 

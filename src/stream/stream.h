@@ -67,8 +67,8 @@ struct stream_entry {
 };
 
 /* Starts a visit to record layer il: pins what is resident, reads the rest (cause: CAUSE_DEMAND, or
- * CAUSE_PREFILL: then records that few rows use do not displace others). uses [n], distinct experts,
- * copied. */
+ * CAUSE_PREFILL: then records that few rows use do not displace others). uses [n], distinct
+ * experts, copied. */
 int stream_begin(struct stream *st, int il, const struct stream_use *uses, int n, enum cause cause,
                  struct err *e);
 /* Entries that became ready since the last call, at most max: out [max]. wait: blocks until there
