@@ -8,9 +8,9 @@
  *      rows.c       rows of the n-gram tables
  *
  * Each cause has its own number of reads in flight at most, so that none waits in line behind
- * another. Reads start in the order demand, n-gram rows, lookahead, warm-up; each kind hands reads.c
- * one read at a time. Everything happens inside calls of the stepping thread; threads of a reader
- * see nothing but their requests. */
+ * another. Reads start in the order demand, n-gram rows, lookahead, warm-up; each kind hands
+ * reads.c one read at a time. Everything happens inside calls of the stepping thread; threads of a
+ * reader see nothing but their requests. */
 #ifndef STREAM_INSIDE_H
 #define STREAM_INSIDE_H
 
