@@ -1,5 +1,5 @@
 /* Chat templates: a Jinja interpreter for what chat templates use, with trim_blocks and
- * lstrip_blocks on, as transformers renders them. docs/cli.md lists what is supported. */
+ * lstrip_blocks on, as transformers renders them. docs/templates.md lists what there is. */
 #ifndef TEXT_TEMPLATE_H
 #define TEXT_TEMPLATE_H
 
