@@ -242,8 +242,8 @@ static void decode_row(const struct kern_matrix *m, int o, float *w)
         q2_decode_row(codes, m->scales + row, m->biases + row, n, KERN_GROUP, w);
 }
 
-/* What quantised activations may add to an output: half a step for each, times its weight without
- * the bias; plus the rounding of f32 sums. */
+/* What quantised activations may add to an output: half a step for each, times its weight; plus the
+ * rounding of f32 sums of code * scale and bias apart. */
 static double allowed_error(const struct kern_matrix *m, int o, const float *w, const float *x,
                             const float *scale)
 {
@@ -251,7 +251,7 @@ static double allowed_error(const struct kern_matrix *m, int o, const float *w, 
     for (int i = 0; i < m->cols; i++) {
         double bias = (double)bf16_to_f32(m->biases[(o * m->cols + i) / KERN_GROUP]);
         double coded = fabs((double)w[i] - bias);
-        step += coded * 0.5001 * (double)scale[i / KERN_BLOCK];
+        step += fabs((double)w[i]) * 0.5001 * (double)scale[i / KERN_BLOCK];
         size += (coded + fabs(bias)) * fabs((double)x[i]);
     }
     return step + 4e-6 * size;

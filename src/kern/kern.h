@@ -33,8 +33,10 @@ enum {
  *      code[i] = x[i] * (127 / max |x|), to the nearest whole number, ties to even: -127..127
  *
  * A block whose largest magnitude is under 2^-100, or not finite, has scale 0 and codes 0. Groups of
- * 64 keep the f32 sum of the unquantised x (16 lanes), so a weight's bias meets no quantisation
- * error, and what was not finite makes the result so.
+ * 64 keep the sum of their values as the codes have them: block values are whole number * scale, added
+ * as (0 + 1) + (2 + 3). A weight is code * scale + bias, small beside its two parts, and so must be
+ * what the rounding of an activation does to it: with the sum of the unquantised x the error of the
+ * demo model's products was three times as large. What was not finite makes the sum so.
  *
  * Codes of a row lie in chunks of 256 elements (the last may have 64, 128 or 192), each in four
  * planes, in the order in which the codes of Q4, Q3 and Q2 weights come out of their words

@@ -38,12 +38,20 @@ static float block_peak(const float *x)
     return peak >= KERN_PEAK_MIN && peak <= KERN_PEAK_MAX ? peak : 0;
 }
 
-static float group_sum(const float *x)
+/* The values of a group as its codes have them, of a row of n. */
+static float group_sum(const float *x, int n, int g, const int8_t *codes, const float *scale)
 {
-    float lane[KERN_LANES] = {0};
-    for (int i = 0; i < KERN_GROUP; i++)
-        lane[i % KERN_LANES] += x[i];
-    return fold(lane, KERN_LANES);
+    float value[KERN_GROUP / KERN_BLOCK];
+    bool finite = true;
+    for (int i = g * KERN_GROUP; i < (g + 1) * KERN_GROUP; i++)
+        finite &= isfinite(x[i]) != 0;
+    for (int j = 0; j < KERN_GROUP / KERN_BLOCK; j++) {
+        int b = g * (KERN_GROUP / KERN_BLOCK) + j, sum = 0;
+        for (int i = b * KERN_BLOCK; i < (b + 1) * KERN_BLOCK; i++)
+            sum += codes[kern_code_index(n, i)];
+        value[j] = (float)sum * scale[b];
+    }
+    return (finite ? 0 : NAN) + ((value[0] + value[1]) + (value[2] + value[3]));
 }
 
 static void quantise_row(const float *x, int n, int8_t *codes, float *scale, float *sum)
@@ -58,7 +66,7 @@ static void quantise_row(const float *x, int n, int8_t *codes, float *scale, flo
         }
     }
     for (int g = 0; g < n / KERN_GROUP; g++)
-        sum[g] = group_sum(x + g * KERN_GROUP);
+        sum[g] = group_sum(x, n, g, codes, scale);
 }
 
 static void quantise(const float *x, int r0, int r1, struct kern_acts *a)

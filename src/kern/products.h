@@ -10,6 +10,8 @@
 #define KERN_PRODUCTS_H
 #ifdef KERN_VEC
 
+#include <math.h>
+
 enum {
     PART_GROUPS = KERN_VEC / 4,
     PART_ELEMENTS = KERN_VEC * KERN_BLOCK,
@@ -295,27 +297,47 @@ KERN_INLINE float peak_of(uint32_t bits)
     return peak >= KERN_PEAK_MIN && peak <= KERN_PEAK_MAX ? peak : 0;
 }
 
+/* sum[g] += the values of t groups from element i on, as their codes have them: products with
+ * weights of 1. */
+KERN_INLINE void add_group_sums(const int8_t *codes, const float *scale, int i, int t, float *sum)
+{
+    static const uint8_t ones[KERN_CHUNK / 2] = {KERN_TIMES_128(0x11)};
+    KERN_UNROLL
+    for (int h = 0; h < KERN_PARTS; h++) {
+        int at = i + h * PART_ELEMENTS, k = t - h * PART_GROUPS;
+        float value[KERN_VEC];
+        if (k <= 0)
+            break;
+        k = k < PART_GROUPS ? k : PART_GROUPS;
+        struct planes p = part_planes(4, ones, k);
+        vec dot = part_dot(&p, codes + i + h * PART_ELEMENTS / 4, t * 16, k);
+        vec_store_n(value, vec_mul(dot, vec_load_some(scale + at / KERN_BLOCK, 4 * k)), KERN_VEC);
+        for (int g = 0; g < k; g++)
+            sum[at / KERN_GROUP + g] +=
+                (value[4 * g] + value[4 * g + 1]) + (value[4 * g + 2] + value[4 * g + 3]);
+    }
+}
+
 static void quantise_row(const float *x, int n, int8_t *codes, float *scale, float *sum)
 {
+    int i = 0;
+    for (int g = 0; g < n / KERN_GROUP; g++)
+        sum[g] = 0;
     for (int b = 0; b < n / KERN_BLOCK; b++) {
         int start = b / KERN_LANES * KERN_CHUNK, rest = n - start;
-        float peak = peak_of(block_peak_bits(x + b * KERN_BLOCK));
+        uint32_t bits = block_peak_bits(x + b * KERN_BLOCK);
+        float peak = peak_of(bits);
+        if (bits > KERN_FINITE_BITS)
+            sum[b / (KERN_GROUP / KERN_BLOCK)] = NAN;
         scale[b] = peak / 127;
         block_codes(x + b * KERN_BLOCK, peak > 0 ? 127 / peak : 0,
                     codes + start + b % KERN_LANES * 4,
                     (rest < KERN_CHUNK ? rest : KERN_CHUNK) / 4);
     }
-    for (int g = 0; g < n / KERN_GROUP; g++, x += KERN_GROUP) {
-        struct lanes s;
-        KERN_UNROLL
-        for (int h = 0; h < KERN_PARTS; h++) {
-            s.part[h] = vec_load(x + h * KERN_VEC);
-            KERN_UNROLL
-            for (int i = KERN_LANES; i < KERN_GROUP; i += KERN_LANES)
-                s.part[h] = vec_add(s.part[h], vec_load(x + i + h * KERN_VEC));
-        }
-        sum[g] = lanes_fold(s);
-    }
+    for (; i + KERN_CHUNK <= n; i += KERN_CHUNK)
+        add_group_sums(codes, scale, i, KERN_CHUNK / KERN_GROUP, sum);
+    if (i < n)
+        add_group_sums(codes, scale, i, (n - i) / KERN_GROUP, sum);
 }
 
 static void quantise(const float *x, int r0, int r1, struct kern_acts *a)

@@ -44,6 +44,16 @@ void kern_init_neon(struct kern *k);
 /* Blocks whose largest magnitude lies outside have scale 0: below, 127 / peak could overflow. */
 #define KERN_PEAK_MIN 0x1p-100f
 #define KERN_PEAK_MAX FLT_MAX
+/* The largest magnitude of a block as bits; above are infinity and NaN. */
+#define KERN_FINITE_BITS 0x7F7FFFFFu
+
+/* A byte 128 times, for initialisers. */
+#define KERN_TIMES_8(x) x, x, x, x, x, x, x, x
+#define KERN_TIMES_128(x)                                                                          \
+    KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x),           \
+        KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x),       \
+        KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x), KERN_TIMES_8(x),       \
+        KERN_TIMES_8(x)
 
 /* exp(x) = 2^k exp(r), k = x / ln 2 to the nearest whole number, |r| <= ln 2 / 2 and a little:
  * exp(r) = 1 + r + r^2 (C2 + C3 r + ... C6 r^4), within 4e-9 of itself before rounding. Adding and
