@@ -207,7 +207,7 @@ void aid_weights_open(struct aid_weights *m, const char *dir)
         name_parse(s->c->tensors[i].name, &s->entries[i].name);
         index_entry(s, &s->entries[i]);
     }
-    const struct weight_source source = {s, find, expert, ngram_row};
+    const struct weight_source source = {s, find, expert, ngram_row, NULL};
     assert_ok(weights_init(&s->config, &source, &m->w, &e), e);
 }
 

@@ -172,7 +172,7 @@ static void test_options(void **state)
     struct err e = {0};
     struct model_options o = MODEL_OPTIONS;
     o.engine = "quantum";
-    open_fails(store, &o, E_ARG, "there is: auto, reference");
+    open_fails(store, &o, E_ARG, "there is: auto, cpu, reference");
     o = MODEL_OPTIONS;
     o.ctx = 4097;
     open_fails(store, &o, E_LIMIT, "a context of 4097 tokens is asked for");

@@ -136,7 +136,7 @@ static void world_open(struct world *k, const struct shape *s)
     centre(k->scales, k->biases, sizeof k->scales / 2);
     aid_tensors_source(&k->tensors, &k->dense);
     k->row_dim = c.ple_dim / ((c.ngram_size - 1) * c.heads_per_ngram);
-    const struct weight_source source = {k, find, expert, ngram_row};
+    const struct weight_source source = {k, find, expert, ngram_row, NULL};
     assert_ok(weights_init(&c, &source, &k->w, &e), e);
 }
 

@@ -266,7 +266,7 @@ static int broken_ngram_row(void *ctx, int m, uint64_t row, float *out, struct e
 static void break_source(struct bench *b, struct broken *k)
 {
     k->real = b->m.w.source;
-    b->m.w.source = (struct weight_source){k, broken_find, broken_expert, broken_ngram_row};
+    b->m.w.source = (struct weight_source){k, broken_find, broken_expert, broken_ngram_row, NULL};
 }
 
 /* After a failed step nothing is pending, the state is what it was, and the same step then gives

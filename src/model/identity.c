@@ -171,6 +171,7 @@ int identity_of(const struct weights *w, const struct identity_options *o, uint6
     int rc = h.row ? 0 : ERR(e, E_NOMEM, "no memory to tell the weights apart");
     if (rc)
         return rc;
+    add(&h, o->engine, strlen(o->engine));
     add_int(&h, o->expert_bits);
     add_int(&h, o->mtp_norm);
     add_int(&h, o->drafts);

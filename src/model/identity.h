@@ -1,11 +1,12 @@
-/* What a saved sequence belongs to: a number made of the config, the weights, and the options that
- * change what is computed. */
+/* What a saved sequence belongs to: a number made of the engine, the config, the weights, and the
+ * options that change what is computed. */
 #ifndef MODEL_IDENTITY_H
 #define MODEL_IDENTITY_H
 
 #include "model/weights.h"
 
 struct identity_options {
+    const char *engine;
     int expert_bits, mtp_norm; /* resolved: enum mtp_norm */
     bool drafts;
 };

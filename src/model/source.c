@@ -67,7 +67,7 @@ static void source_of(struct store *s, int bits, struct weight_source *src)
                                   bits == 4   ? source_expert4
                                   : bits == 3 ? source_expert3
                                               : source_expert2,
-                                  source_ngram_row};
+                                  source_ngram_row, s};
 }
 
 void weights_source_store(struct store *s, struct weight_source *src)

@@ -88,6 +88,7 @@ struct weight_source {
     int (*expert)(void *ctx, int il, int ie, struct expert *out, struct err *e);
     /* out[0..row_dim) = a row of PLE module m's table. */
     int (*ngram_row)(void *ctx, int m, uint64_t row, float *out, struct err *e);
+    const struct store *store; /* what stands behind it, or NULL: a checkpoint */
 };
 
 struct weights {

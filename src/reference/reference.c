@@ -122,7 +122,7 @@ static int engine_fill(struct reference *g, struct err *e)
     arith_rope_freq(w->config.rope_theta, w->config.rot, g->scratch.freq);
     int rc = w->source.expert(w->source.ctx, 0, 0, &first, e);
     rc = rc ? rc : moe_check(&first, g->options.expert_bits, e);
-    const struct identity_options o = {g->options.expert_bits, g->options.mtp_norm,
+    const struct identity_options o = {"reference", g->options.expert_bits, g->options.mtp_norm,
                                        g->options.drafts};
     return rc ? rc : identity_of(w, &o, &g->identity, e);
 }

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "cpu/cpu.h"
 #include "reference/reference.h"
 
 static const struct engine_ops *const engines[] = {
+    &cpu_engine,
     &reference_engine,
 };
 

@@ -99,5 +99,5 @@ static int dense_ngram_row(void *ctx, int m, uint64_t row, float *out, struct er
 
 void dense_source(const struct dense *d, struct weight_source *out)
 {
-    *out = (struct weight_source){(void *)d, dense_find, dense_expert, dense_ngram_row};
+    *out = (struct weight_source){(void *)d, dense_find, dense_expert, dense_ngram_row, d->store};
 }

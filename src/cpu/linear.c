@@ -1,0 +1,159 @@
+/* Products with the weight matrices: see linear.h. */
+#include "cpu/linear.h"
+
+#include <assert.h>
+
+#include "cpu/state.h"
+#include "model/matrix.h"
+
+void acts_place(struct acts *a, size_t rows, int n, struct layout *l)
+{
+    size_t width = (size_t)n;
+    *a = (struct acts){.x = layout_floats(l, rows, width), .n = n, .q = {.n = n}};
+    if (n % KERN_GROUP)
+        return;
+    a->q.codes = layout_take(l, rows * width, 1);
+    a->q.scale = layout_floats(l, rows, width / KERN_BLOCK);
+    a->q.sum = layout_floats(l, rows, width / KERN_GROUP);
+}
+
+void acts_quantise(const struct kern *k, struct acts *a, int r0, int r1)
+{
+    if (a->q.codes)
+        k->quantise(a->x, r0, r1, &a->q);
+}
+
+/* Codes of whole chunks lie where they would lie in a row of these elements alone. */
+void acts_quantise_part(const struct kern *k, struct acts *a, int row, int from, int n)
+{
+    size_t at = (size_t)row * (size_t)a->n + (size_t)from;
+    struct kern_acts part = {n, a->q.codes + at, a->q.scale + at / KERN_BLOCK,
+                             a->q.sum + at / KERN_GROUP};
+    assert(from % KERN_CHUNK == 0 && n % KERN_CHUNK == 0 && a->q.codes);
+    k->quantise(a->x + at, 0, 1, &part);
+}
+
+struct acts acts_from(const struct acts *a, int row)
+{
+    size_t at = (size_t)row * (size_t)a->n;
+    struct acts b = *a;
+    b.x += at;
+    if (a->q.codes) {
+        b.q.codes += at;
+        b.q.scale += at / KERN_BLOCK;
+        b.q.sum += at / KERN_GROUP;
+    }
+    return b;
+}
+
+struct matrix cpu_linear_part(const struct matrix *m, int o, int n)
+{
+    struct matrix part = *m;
+    size_t groups = m->group ? (size_t)(m->cols / m->group) * (size_t)o : 0;
+    size_t codes = matrix_bytes(m, o) - groups * 2 * sizeof *m->scales;
+    part.w = (const uint8_t *)m->w + codes;
+    part.scales = m->scales ? m->scales + groups : NULL;
+    part.biases = m->biases ? m->biases + groups : NULL;
+    part.rows = n;
+    return part;
+}
+
+static void quantised_outputs(const struct kern *k, const struct product *p, int bits,
+                              const struct kern_output *out)
+{
+    const struct matrix *m = p->m;
+    const struct kern_matrix q = {bits, m->rows, m->cols, m->w, m->scales, m->biases};
+    const struct kern_input in = {&p->x->q, p->rows, p->R};
+    assert(p->x->q.codes && m->group == KERN_GROUP);
+    k->product(&q, &in, out);
+}
+
+/* Matrices whose columns are no multiple of 64, and some tests' weights. */
+static void float_outputs(const struct kern *k, const struct product *p, int j,
+                          const struct kern_output *out)
+{
+    const struct matrix *m = p->m;
+    const float *x = p->x->x + (size_t)(p->rows ? p->rows[j] : j) * (size_t)m->cols;
+    if (m->format == MATRIX_BF16) {
+        k->product_bf16(m->w, m->cols, x, 1, out);
+        return;
+    }
+    for (int o = out->o0; o < out->o1; o++)
+        out->to[o] = k->dot((const float *)m->w + (size_t)o * (size_t)m->cols, x, m->cols);
+}
+
+void cpu_linear_outputs(const struct kern *k, const struct product *p, int o0, int o1)
+{
+    struct kern_output out = {p->to, p->stride, o0, o1};
+    switch (p->m->format) {
+    case MATRIX_Q4:
+        quantised_outputs(k, p, 4, &out);
+        return;
+    case MATRIX_Q3:
+        quantised_outputs(k, p, 3, &out);
+        return;
+    case MATRIX_Q2:
+        quantised_outputs(k, p, 2, &out);
+        return;
+    case MATRIX_BF16:
+        if (!p->rows) {
+            k->product_bf16(p->m->w, p->m->cols, p->x->x, p->R, &out);
+            return;
+        }
+        break;
+    case MATRIX_F32:
+        break;
+    }
+    for (int j = 0; j < p->R; j++, out.to += p->stride)
+        float_outputs(k, p, j, &out);
+}
+
+/* The items of a stage: item i < end[q] of product q is its i - end[q-1]th block of outputs. */
+struct blocks {
+    const struct kern *k;
+    const struct product *p;
+    int block[LINEAR_MOST], end[LINEAR_MOST];
+};
+
+static void run_block(void *ctx, int item, int member)
+{
+    const struct blocks *b = ctx;
+    int q = 0;
+    (void)member;
+    while (item >= b->end[q])
+        q++;
+    int o = (item - (q ? b->end[q - 1] : 0)) * b->block[q], rows = b->p[q].m->rows;
+    cpu_linear_outputs(b->k, &b->p[q], o, rows - o < b->block[q] ? rows : o + b->block[q]);
+}
+
+enum { OUTPUTS = 32, BLOCK_MIN = 32 << 10, BLOCK_MAX = 512 << 10, FEW_ROWS = 16 };
+
+/* Outputs of m that make an item: some `want` bytes of weights, and a multiple of what the kernels
+ * like. */
+static int block_of(const struct matrix *m, size_t want)
+{
+    size_t outputs = want / matrix_bytes(m, 1) / OUTPUTS * OUTPUTS;
+    outputs = outputs < OUTPUTS ? OUTPUTS : outputs;
+    return outputs < (size_t)m->rows ? (int)outputs : m->rows;
+}
+
+void cpu_linear_apply(struct cpu *g, const struct product *p, int n)
+{
+    struct blocks b = {.k = &g->kern, .p = p};
+    size_t all = 0, share = (size_t)team_size(g->team) * 8;
+    int items = 0;
+
+    assert(n <= LINEAR_MOST);
+    for (int q = 0; q < n; q++)
+        all += matrix_bytes(p[q].m, p[q].m->rows);
+    g->counters.touched_bytes += all;
+    share = n && p[0].R > FEW_ROWS ? share * 4 : share; /* an item takes longer: smaller ones */
+    size_t want = all / share < BLOCK_MIN ? BLOCK_MIN : all / share;
+    want = want > BLOCK_MAX ? BLOCK_MAX : want;
+    for (int q = 0; q < n; q++) {
+        b.block[q] = block_of(p[q].m, want);
+        items += (p[q].m->rows + b.block[q] - 1) / b.block[q];
+        b.end[q] = items;
+    }
+    team_run(g->team, items, run_block, &b);
+}

@@ -1,0 +1,39 @@
+/* Engine "cpu" (and others) on packed stores, for tests of what it computes. Failures end the test
+ * unless a line says otherwise. */
+#ifndef TESTS_AID_CPU_H
+#define TESTS_AID_CPU_H
+
+#include "cpu/cpu.h"
+#include "model/weights.h"
+#include "store/store.h"
+
+/* A checkpoint packed into a temporary folder, opened. */
+struct aid_packed {
+    char *dir;
+    struct store *store;
+    struct weights w;
+};
+void aid_packed_open(struct aid_packed *p, const char *checkpoint);
+void aid_packed_close(struct aid_packed *p);
+
+/* An engine with a sequence of `ctx` tokens. */
+struct aid_run {
+    struct engine *g;
+    struct sequence *seq;
+    int vocab;
+};
+extern const struct engine_options aid_run_defaults; /* with drafts, two threads, a small memory */
+void aid_run_open(struct aid_run *r, const struct engine_ops *ops, const struct weights *w,
+                  const struct engine_options *o, int ctx);
+void aid_run_close(struct aid_run *r);
+/* Steps the tokens, `each` at a time, and commits them; logits [n][vocab], or NULL. */
+void aid_run_feed(struct aid_run *r, const int32_t *tokens, int n, int each, float *logits);
+/* Prefills the tokens in chunks; logits [vocab] of the last. */
+void aid_run_prefill(struct aid_run *r, const int32_t *tokens, int n, int chunk, float *logits);
+
+/* n tokens that look like text to a tiny model: from a seed, below vocab. */
+void aid_tokens(uint64_t seed, int vocab, int n, int32_t *out);
+/* Fails, saying where, unless all bits are the same. */
+void aid_same_floats(const float *got, const float *want, size_t n, const char *what);
+
+#endif

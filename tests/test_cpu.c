@@ -1,0 +1,159 @@
+/* Engine "cpu" against engine "reference", by what the next token may be: on the texts of the demo
+ * model's goldens with what the reference says after them, and on every golden model. */
+#include "tests/aid_test.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "reference/reference.h"
+#include "tests/aid_cpu.h"
+#include "tests/aid_demo.h"
+#include "tests/aid_golden.h"
+
+/* Kullback-Leibler divergence of the predictions, and how often their best tokens agree. */
+struct score {
+    double kl, kl_worst;
+    long n, same;
+};
+
+static double log_sum(const float *x, int n)
+{
+    double most = x[engine_argmax(x, n)], sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += exp((double)x[i] - most);
+    return most + log(sum);
+}
+
+static void score_add(struct score *s, const float *want, const float *got, int vocab)
+{
+    double want_sum = log_sum(want, vocab), got_sum = log_sum(got, vocab), kl = 0;
+    for (int i = 0; i < vocab; i++) {
+        double p = (double)want[i] - want_sum, q = (double)got[i] - got_sum;
+        kl += exp(p) * (p - q);
+    }
+    s->kl += kl;
+    s->kl_worst = fmax(s->kl_worst, kl);
+    s->n++;
+    s->same += engine_argmax(want, vocab) == engine_argmax(got, vocab);
+}
+
+/* The same tokens through both: n of them, in steps of many. */
+static void compare(struct aid_run *ref, struct aid_run *cpu, const int32_t *tokens, int n,
+                    struct score *s)
+{
+    size_t vocab = (size_t)ref->vocab;
+    float *want = mem_array((size_t)n * vocab, sizeof *want);
+    float *got = mem_array((size_t)n * vocab, sizeof *got);
+    assert_true(want && got);
+    aid_run_feed(ref, tokens, n, 64, want);
+    aid_run_feed(cpu, tokens, n, 16, got);
+    for (int i = 0; i < n; i++)
+        score_add(s, want + (size_t)i * vocab, got + (size_t)i * vocab, ref->vocab);
+    mem_free(want);
+    mem_free(got);
+}
+
+/* What the reference says next, n tokens, into both. */
+static void converse(struct aid_run *ref, struct aid_run *cpu, int32_t next, int n, struct score *s)
+{
+    size_t vocab = (size_t)ref->vocab;
+    float *want = mem_array(vocab, sizeof *want), *got = mem_array(vocab, sizeof *got);
+    assert_true(want && got);
+    for (int i = 0; i < n; i++) {
+        aid_run_feed(ref, &next, 1, 1, want);
+        aid_run_feed(cpu, &next, 1, 1, got);
+        score_add(s, want, got, ref->vocab);
+        next = engine_argmax(want, ref->vocab);
+    }
+    mem_free(want);
+    mem_free(got);
+}
+
+enum { TEXT_MAX = 2048 };
+
+static int ids_of(const json_t *list, int32_t *out)
+{
+    size_t n = json_array_size(list);
+    n = n < TEXT_MAX ? n : TEXT_MAX;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    return (int)n;
+}
+
+/* Steps of the demo: 4,000 tokens and more are bench_accuracy's. */
+static void test_demo(void **state)
+{
+    int most = aid_slower() > 1 ? 40 : 400, more = aid_slower() > 1 ? 4 : 60;
+    struct aid_packed p;
+    struct aid_run ref, cpu;
+    struct score s = {0};
+    int32_t text[TEXT_MAX];
+    json_t *goldens = aid_demo_goldens(), *one;
+    size_t i;
+    (void)state;
+    aid_packed_open(&p, DEMO);
+    aid_run_open(&ref, &reference_engine, &p.w, &aid_run_defaults, TEXT_MAX);
+    aid_run_open(&cpu, &cpu_engine, &p.w, &aid_run_defaults, TEXT_MAX);
+    json_array_foreach(json_object_get(goldens, "sequences"), i, one)
+    {
+        int n = ids_of(json_object_get(one, "tokens"), text);
+        n = n < most ? n : most;
+        ref.g->ops->sequence_reset(ref.seq);
+        cpu.g->ops->sequence_reset(cpu.seq);
+        compare(&ref, &cpu, text, n, &s);
+        converse(&ref, &cpu, text[n - 1], more, &s);
+    }
+    print_message("worst: demo: %ld tokens: best token the same in %.2f %%, KL %.2e (largest "
+                  "%.2e); want 99 %%, 1e-3\n",
+                  s.n, 100.0 * (double)s.same / (double)s.n, s.kl / (double)s.n, s.kl_worst);
+    assert_true(s.kl / (double)s.n <= 1e-3);
+    assert_true((double)s.same >= 0.99 * (double)s.n);
+    aid_run_close(&cpu);
+    aid_run_close(&ref);
+    aid_packed_close(&p);
+    json_decref(goldens);
+}
+
+/* Random models of every shape: their routes change with the last bits, so single tokens may part;
+ * on the whole the predictions are the same. */
+static void check_golden(const char *name)
+{
+    enum { N = 64 };
+    struct aid_packed p;
+    struct aid_run ref, cpu;
+    struct score s = {0};
+    int32_t text[N];
+    aid_packed_open(&p, aid_golden(name));
+    aid_run_open(&ref, &reference_engine, &p.w, &aid_run_defaults, 2 * N);
+    aid_run_open(&cpu, &cpu_engine, &p.w, &aid_run_defaults, 2 * N);
+    aid_tokens(7, ref.vocab, N, text);
+    compare(&ref, &cpu, text, aid_slower() > 1 ? N / 4 : N, &s);
+    print_message("worst: %s: best token the same in %ld of %ld, KL %.2e, largest %.2e\n", name,
+                  s.same, s.n, s.kl / (double)s.n, s.kl_worst);
+    assert_true(s.kl / (double)s.n <= 0.05);
+    aid_run_close(&cpu);
+    aid_run_close(&ref);
+    aid_packed_close(&p);
+}
+
+static void test_goldens(void **state)
+{
+    static const char *const names[] = {"micro",    "v-hc2",   "v-head128", "v-mtpall",
+                                        "v-nonorm", "v-nople", "v-ple2",    "v-rope",
+                                        "v-silu",   "deep",    "wide"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        check_golden(names[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_demo),
+        cmocka_unit_test(test_goldens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
