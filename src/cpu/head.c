@@ -20,12 +20,13 @@ static void check_item(void *ctx, int r, int member)
 {
     const struct head_job *x = ctx;
     size_t vocab = (size_t)x->g->weights.config.vocab;
-    const float *row = x->logits + (size_t)r * vocab;
     int all = 1;
     (void)member;
-    for (size_t i = 0; i < vocab; i++)
-        all &= isfinite(row[i]) != 0;
-    if (wanted(x->want, r) && !all)
+    if (!wanted(x->want, r))
+        return;
+    for (const float *row = x->logits + (size_t)r * vocab, *end = row + vocab; row < end; row++)
+        all &= isfinite(*row) != 0;
+    if (!all)
         row_spoil(x->g, x->first + r);
 }
 

@@ -30,10 +30,17 @@ static void derive(struct cpu *g);
 int cpu_open(const struct weights *w, const struct engine_options *o, struct engine **out,
              struct err *e)
 {
+    return cpu_open_reader(w, o, NULL, out, e);
+}
+
+int cpu_open_reader(const struct weights *w, const struct engine_options *o, struct reader *reader,
+                    struct engine **out, struct err *e)
+{
     struct budget b;
     struct cpu *g = mem_zalloc(1, sizeof *g);
     if (!g)
         return ERR(e, E_NOMEM, "no memory for an engine");
+    g->reader = reader;
     g->weights.config = w->config;
     g->weights.source = w->source;
     for (int m = 0; m < w->config.n_ple; m++)
@@ -189,7 +196,8 @@ static int open_stream(struct cpu *g, const struct budget *b, struct err *e)
                                       .depth = o->read_depth,
                                       .no_lookahead = o->no_lookahead,
                                       .cut_weak = o->cut_weak,
-                                      .counters = n};
+                                      .counters = n,
+                                      .reader = g->reader};
     g->lookahead = !o->no_lookahead && o->pool == ENGINE_POOL_COPY && b->slots < x->n_layers * x->E;
     return stream_open(s, &so, &g->stream, e);
 }

@@ -175,6 +175,7 @@ struct cpu {
     struct engine_options options; /* resolved */
     struct weights weights;        /* their dense part in memory of our own */
     struct dense dense;
+    struct reader *reader; /* what the stream reads through, or NULL; the stream's own */
     struct stream *stream;
     struct kern kern;
     struct team *team;
