@@ -21,25 +21,34 @@ expect() {
 }
 
 store=$room/packed
-expect 0 '' "$CHERENKOV_BIN" pack models/demo --output "$store"
-expect 0 '^equal$' "$CHERENKOV_BIN" check "$store"
-expect 0 '^equal$' "$CHERENKOV_BIN" check "$store" --ids 3745,654,258,559 --tolerance 0
 
-expect 0 '' env CHERENKOV_DUMP="$room/dump" "$CHERENKOV_BIN" logits "$store" --ids 3745,654,258,559
-expect 0 '^equal$' "$CHERENKOV_BIN" check "$store" --ids 3745,654,258,559 --against "$room/dump"
-expect 0 '^equal$' "$CHERENKOV_BIN" check "$store" 'Once upon a' --against "$room/dump"
+check() {
+    "$CHERENKOV_BIN" check "$store" --engine reference "$@"
+}
+
+dump() {
+    CHERENKOV_DUMP="$room/dump" "$CHERENKOV_BIN" logits "$store" --engine reference "$@"
+}
+
+expect 0 '' "$CHERENKOV_BIN" pack models/demo --output "$store"
+expect 0 '^equal$' check
+expect 0 '^equal$' check --ids 3745,654,258,559 --tolerance 0
+
+expect 0 '' dump --ids 3745,654,258,559
+expect 0 '^equal$' check --ids 3745,654,258,559 --against "$room/dump"
+expect 0 '^equal$' check 'Once upon a' --against "$room/dump"
 expect 4 'first: embed, position 2, element 0' \
-    "$CHERENKOV_BIN" check "$store" --ids 3745,654,259 --against "$room/dump"
+    check --ids 3745,654,259 --against "$room/dump"
 expect 3 'nothing to compare at position 4' \
-    "$CHERENKOV_BIN" check "$store" --ids 3745,654,258,559,1 --against "$room/dump"
+    check --ids 3745,654,258,559,1 --against "$room/dump"
 expect 2 'is there already' \
-    env CHERENKOV_DUMP="$room/dump" "$CHERENKOV_BIN" logits "$store" --ids 1
+    dump --ids 1
 
 head -c 5000 "$room/dump/dump.bin" >"$room/cut" && mv "$room/cut" "$room/dump/dump.bin"
-expect 3 'was cut or damaged' "$CHERENKOV_BIN" check "$store" --ids 1 --against "$room/dump"
-expect 3 'dump.bin' "$CHERENKOV_BIN" check "$store" --ids 1 --against "$room"
-expect 2 'no engine .quantum' "$CHERENKOV_BIN" check "$store" --against quantum
-expect 2 'exclude one another' "$CHERENKOV_BIN" check "$store" 'a b' --ids 1
-expect 2 'token 1 has the id 9999' "$CHERENKOV_BIN" check "$store" --ids 1,9999
-expect 3 'no such file' "$CHERENKOV_BIN" check "$store" nonsense
+expect 3 'was cut or damaged' check --ids 1 --against "$room/dump"
+expect 3 'dump.bin' check --ids 1 --against "$room"
+expect 2 'no engine .quantum' check --against quantum
+expect 2 'exclude one another' check 'a b' --ids 1
+expect 2 'token 1 has the id 9999' check --ids 1,9999
+expect 3 'no such file' check nonsense
 echo "cases: $n"

@@ -172,18 +172,22 @@ static void test_options(void **state)
     struct err e = {0};
     struct model_options o = MODEL_OPTIONS;
     o.engine = "quantum";
-    open_fails(store, &o, E_ARG, "there is: auto, cpu, reference");
+    open_fails(store, &o, E_ARG, "there is: auto, reference, cpu");
     o = MODEL_OPTIONS;
     o.ctx = 4097;
     open_fails(store, &o, E_LIMIT, "a context of 4097 tokens is asked for");
     o.ctx = -1;
     open_fails(store, &o, E_ARG, "-1 tokens");
-    assert_ok(engines_find("auto", &ops, &e), e);
-    assert_ok(engines_find(NULL, &ops, &e), e);
     assert_ok(engines_find("reference", &ops, &e), e);
     assert_string_equal(ops->name, "reference");
     assert_ptr_equal(engines_at(0), ops);
-    assert_null(engines_at(1));
+    assert_ok(engines_find("auto", &ops, &e), e);
+    assert_string_equal(ops->name, "cpu");
+    assert_ptr_equal(engines_at(1), ops);
+    ops = NULL;
+    assert_ok(engines_find(NULL, &ops, &e), e);
+    assert_ptr_equal(engines_at(1), ops);
+    assert_null(engines_at(2));
     assert_null(engines_at(-1));
 }
 

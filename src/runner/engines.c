@@ -8,8 +8,8 @@
 #include "reference/reference.h"
 
 static const struct engine_ops *const engines[] = {
-    &cpu_engine,
     &reference_engine,
+    &cpu_engine,
 };
 
 enum { N_ENGINES = sizeof engines / sizeof engines[0] };
