@@ -72,7 +72,10 @@ static void show(const struct aid_fake *f, const int32_t *tokens, int pos)
         aid_fake_logits(tokens, (size_t)pos + 1, 8, x);
         x[2] += odd ? f->odd_by : 0;
         routes[1] += odd && f->odd_routes;
+        const float weights[2] = {0.6f, 0.4f + (odd ? f->odd_weight : 0)};
         o->ints(o->ctx, SEEN_ROUTE, il, pos, routes, 2);
+        if (f->weights)
+            o->floats(o->ctx, SEEN_ROUTE_WEIGHT, il, pos, weights, 2);
         o->floats(o->ctx, SEEN_RESIDUAL, il, pos, x, 8);
     }
 }

@@ -16,6 +16,8 @@ struct aid_fake {
     int odd_pos;                   /* ... at this position ... */
     float odd_by;                  /* ... in element 2, by this */
     bool odd_routes;               /* ... and so is its route */
+    bool weights;                  /* it shows the weights of routes ... */
+    float odd_weight;              /* ... which are off there by this */
     const struct observer *observe;
 };
 

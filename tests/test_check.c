@@ -144,6 +144,44 @@ static void test_tolerance(void **state)
     side_close(&b);
 }
 
+/* Another route with the same weights is a near tie: told, and no difference, however far off the
+ * values behind it are. With other weights, or at tolerance 0, it is one. */
+static void test_near_ties(void **state)
+{
+    (void)state;
+    for (int mode = 0; mode < 3; mode++) {
+        struct err e = {0};
+        struct side a, b;
+        struct check_result r;
+        side_open(&a);
+        side_open(&b);
+        a.fake.weights = b.fake.weights = true;
+        b.fake.odd_layer = 2;
+        b.fake.odd_pos = 5;
+        b.fake.odd_by = 3;
+        b.fake.odd_routes = true;
+        b.fake.odd_weight = mode == 1 ? 0.1f : 0;
+        struct check_side l = engine_side(&a), rt = engine_side(&b);
+        assert_ok(check_run(&l, &rt, &ids, mode == 2 ? 0 : 1e-2, &r, &e), e);
+        assert_int_equal(r.differs, mode > 0);
+        assert_int_equal(r.n_turns, mode == 0);
+        assert_int_equal(r.behind, mode == 0);
+        if (mode == 0) {
+            assert_int_equal(r.first_turn.what, SEEN_ROUTE);
+            assert_int_equal(r.first_turn.il, 1);
+            assert_int_equal(r.first_turn.pos, 5);
+            assert_true(r.kinds[SEEN_RESIDUAL].worst == 0);
+            assert_true(r.kinds[SEEN_RESIDUAL].worst_behind > 0.4);
+        } else {
+            assert_int_equal(r.first.what, SEEN_ROUTE);
+            assert_true(r.kinds[SEEN_RESIDUAL].worst > 0.4);
+        }
+        assert_int_equal(r.kinds[SEEN_RESIDUAL].n, N * AID_FAKE_LAYERS);
+        side_close(&a);
+        side_close(&b);
+    }
+}
+
 static void test_against_dump(void **state)
 {
     (void)state;
@@ -362,11 +400,11 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_engines),   cmocka_unit_test(test_names_the_place),
-        cmocka_unit_test(test_tolerance),       cmocka_unit_test(test_against_dump),
-        cmocka_unit_test(test_last_of_several), cmocka_unit_test(test_damaged_dumps),
-        cmocka_unit_test(test_never_mixes),     cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_equal_engines), cmocka_unit_test(test_names_the_place),
+        cmocka_unit_test(test_tolerance),     cmocka_unit_test(test_against_dump),
+        cmocka_unit_test(test_near_ties),     cmocka_unit_test(test_last_of_several),
+        cmocka_unit_test(test_damaged_dumps), cmocka_unit_test(test_never_mixes),
+        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
