@@ -143,8 +143,21 @@ static double share(double part, double whole)
     return whole > 0 ? 100 * part / whole : 0;
 }
 
-/* What the engine counted, and what it did not is left out. */
-static void add_counters(const struct counters *c, struct buf *line)
+/* How fast bytes came while the engine stood waiting for them. */
+static void add_read_rate(const struct model *m, const struct counters *c, struct buf *line)
+{
+    char room[UNITS_ROOM];
+    const double bytes = (double)(c->bytes[CAUSE_DEMAND] + c->bytes[CAUSE_PREFILL]);
+    const double r = rate(bytes, (double)c->read_ns * 1e-9);
+    if (r <= 0)
+        return;
+    buf_printf(line, ", %s/s while waited for", units_bytes(room, (uint64_t)r));
+    if (m->rates.depth)
+        buf_printf(line, " (%.0f %% of the disk)", share(r, m->rates.disk));
+}
+
+/* What the engine counted; what it did not is left out. */
+static void add_counters(const struct model *m, const struct counters *c, struct buf *line)
 {
     char room[UNITS_ROOM];
     uint64_t bytes = 0, uses = 0, hits = 0;
@@ -156,11 +169,7 @@ static void add_counters(const struct counters *c, struct buf *line)
     }
     if (bytes)
         buf_printf(line, "; read %s", units_bytes(room, bytes));
-    if (bytes && c->read_ns)
-        buf_printf(line, ", %s/s while waiting",
-                   units_bytes(
-                       room, (uint64_t)((double)(c->bytes[CAUSE_DEMAND] + c->bytes[CAUSE_PREFILL]) /
-                                        ((double)c->read_ns * 1e-9))));
+    add_read_rate(m, c, line);
     if (uses)
         buf_printf(line, ", experts cached %.1f %%", share((double)hits, (double)uses));
 }
@@ -180,7 +189,7 @@ void answer_figures(const struct model *m, const struct generate_result *r,
         buf_printf(&line, ", %d of %d drafts right (%.0f %%)", r->n_accepted, r->n_drafted,
                    share(r->n_accepted, r->n_drafted));
     if (c)
-        add_counters(c, &line);
+        add_counters(m, c, &line);
     buf_printf(&line, "; engine %s, finish %s", m->engine->ops->name, finish_name(r->finish));
     if (o->sample.temperature > 0)
         buf_printf(&line, ", seed %llu", (unsigned long long)o->sample.seed);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/units.h"
 
 #define GB 1e9
 
@@ -29,6 +30,8 @@ void model_flags_init(struct model_flags *f, struct flag *rows)
          "bits of experts that must be waited for; answers depend on the cache", 0, 0},
         {"cut-weak", FLAG_REAL, &f->cut_weak, "W",
          "leave out late experts below this weight; answers depend on the cache", 0, 1},
+        {"probe", FLAG_BOOL, &f->probe, NULL,
+         "measure disk and memory first, and say what they give", 0, 0},
         {"reads", FLAG_WORD, &f->reads, "auto|uring|pread", "how experts are read (auto)", 0, 0},
     };
     *f = (struct model_flags){.miss_experts = -1};
@@ -77,6 +80,7 @@ int model_flags_options(const struct model_flags *f, const char *command, struct
         return -e->code;
     *out = MODEL_OPTIONS;
     out->engine = f->engine;
+    out->probe = f->probe;
     out->engine_options = (struct engine_options){
         .mtp_norm = -1,
         .expert_bits = model_flags_bits(f),
@@ -87,10 +91,19 @@ int model_flags_options(const struct model_flags *f, const char *command, struct
         .pool = (enum engine_pool)f->pool,
         .chunk = (int)f->chunk,
         .reads = (enum engine_reads)f->reads,
-        .no_lookahead = f->no_lookahead,
         .miss_bits = f->miss_experts < 0 ? 0 : 3 - f->miss_experts,
         .cut_weak = f->cut_weak,
     };
     warn(f);
     return 0;
+}
+
+void model_flags_say_probe(const struct model *m)
+{
+    char disk[UNITS_ROOM], memory[UNITS_ROOM];
+    const struct model_rates *r = &m->rates;
+    if (r->depth)
+        log_say(LOG_INFO, "this machine: disk %s/s with %d reads in flight, memory %s/s",
+                units_bytes(disk, (uint64_t)r->disk), r->depth,
+                units_bytes(memory, (uint64_t)r->memory));
 }

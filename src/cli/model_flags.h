@@ -14,10 +14,10 @@ struct model_flags {
     double pool_gb, cut_weak;
     int pool, reads;           /* words of the table, 0 the first */
     int experts, miss_experts; /* the same; miss_experts -1: not given */
-    bool no_lookahead;
+    bool probe;
 };
 
-enum { MODEL_FLAGS = 11 };
+enum { MODEL_FLAGS = 12 };
 
 /* The table's rows, MODEL_FLAGS of them, with *f set to what holds when no flag is given. */
 void model_flags_init(struct model_flags *f, struct flag *rows);
@@ -27,5 +27,7 @@ int model_flags_bits(const struct model_flags *f);
  * those whose answers depend on the cache. */
 int model_flags_options(const struct model_flags *f, const char *command, struct model_options *out,
                         struct err *e);
+/* What --probe measured, on stderr; nothing without it. */
+void model_flags_say_probe(const struct model *m);
 
 #endif

@@ -9,8 +9,12 @@
 #include "base/mem.h"
 #include "runner/dump.h"
 #include "runner/engines.h"
+#include "runner/machine.h"
+#include "stream/probe.h"
 
-enum { GENERATION_CONFIG_MAX = 1 << 20 };
+#define PROBE_SECONDS 0.5
+
+enum { GENERATION_CONFIG_MAX = 1 << 20, PROBE_MEMORY = 128 << 20 };
 
 static int open_parts(struct model *m, const char *path, const struct model_options *o,
                       struct err *e);
@@ -73,6 +77,20 @@ static int set_ctx(struct model *m, int ctx, struct err *e)
     return 0;
 }
 
+/* Disk and memory; as many reads in flight as the disk gains from, unless o says how many. */
+static int measure(struct model *m, struct engine_options *o, struct err *e)
+{
+    const int bits = o->expert_bits ? o->expert_bits : store_bits_best(m->store);
+    struct probe disk;
+    if (probe_store(m->store, bits, o->reads, o->read_depth, PROBE_SECONDS, &disk, &m->rates.depth,
+                    e) ||
+        machine_memory_rate(o->threads, PROBE_MEMORY, &m->rates.memory, e))
+        return -e->code;
+    m->rates.disk = disk.gbs * 1e9;
+    o->read_depth = m->rates.depth;
+    return 0;
+}
+
 /* With model_close undoing whatever was reached. */
 static int open_parts(struct model *m, const char *path, const struct model_options *o,
                       struct err *e)
@@ -94,6 +112,8 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
             return -e->code;
         options.observe = dump_observer(m->dump);
     }
+    if (o->probe && measure(m, &options, e))
+        return -e->code;
     m->drafts = options.drafts && m->weights.config.n_mtp > 0;
     pace_init(&m->pace);
     return ops->open(&m->weights, &options, &m->engine, e);

@@ -17,11 +17,18 @@ struct model_options {
     struct engine_options engine_options;
     int ctx;           /* --max-ctx; 0: MODEL_CTX_DEFAULT, or max_pos where that is less */
     bool without_text; /* logits --ids needs no tokenizer */
+    bool probe;        /* measures the machine first; how many reads are in flight follows */
 };
 
 #define MODEL_OPTIONS ((struct model_options){.engine_options.mtp_norm = -1})
 
 struct dump;
+
+/* What the machine gives, measured at open. */
+struct model_rates {
+    int depth;           /* reads in flight, the fewest that come near the disk's best */
+    double disk, memory; /* bytes a second: random records with so many in flight; all processors */
+};
 
 struct model {
     struct store *store;
@@ -33,9 +40,10 @@ struct model {
     int32_t stop_ids[MODEL_STOP_MAX];
     int n_stop_ids;
     int ctx;
-    bool drafts;       /* its engine drafts */
-    struct pace pace;  /* what steps and drafts cost so far */
-    struct dump *dump; /* of CHERENKOV_DUMP, or NULL */
+    bool drafts;        /* its engine drafts */
+    struct model_rates rates; /* zeros without o->probe */
+    struct pace pace;   /* what steps and drafts cost so far */
+    struct dump *dump;  /* of CHERENKOV_DUMP, or NULL */
 };
 
 /* path: a store, or a model folder that holds one in packed/; for a folder with a checkpoint alone
