@@ -81,12 +81,13 @@ static int set_ctx(struct model *m, int ctx, struct err *e)
 static int measure(struct model *m, struct engine_options *o, struct err *e)
 {
     const int bits = o->expert_bits ? o->expert_bits : store_bits_best(m->store);
+    const struct probe_wish wish = {bits, o->reads, o->read_depth, PROBE_SECONDS};
     struct probe disk;
-    if (probe_store(m->store, bits, o->reads, o->read_depth, PROBE_SECONDS, &disk, &m->rates.depth,
-                    e) ||
+    if (probe_store(m->store, &wish, &disk, e) ||
         machine_memory_rate(o->threads, PROBE_MEMORY, &m->rates.memory, e))
         return -e->code;
     m->rates.disk = disk.gbs * 1e9;
+    m->rates.depth = disk.depth;
     o->read_depth = m->rates.depth;
     return 0;
 }

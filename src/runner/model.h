@@ -40,10 +40,10 @@ struct model {
     int32_t stop_ids[MODEL_STOP_MAX];
     int n_stop_ids;
     int ctx;
-    bool drafts;        /* its engine drafts */
+    bool drafts;              /* its engine drafts */
     struct model_rates rates; /* zeros without o->probe */
-    struct pace pace;   /* what steps and drafts cost so far */
-    struct dump *dump;  /* of CHERENKOV_DUMP, or NULL */
+    struct pace pace;         /* what steps and drafts cost so far */
+    struct dump *dump;        /* of CHERENKOV_DUMP, or NULL */
 };
 
 /* path: a store, or a model folder that holds one in packed/; for a folder with a checkpoint alone
