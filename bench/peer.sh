@@ -2,7 +2,7 @@
 # This program and llama.cpp with the same weights on the same machine, in turn: what README and
 # bench/results/peer.md quote.
 #
-#   bench/peer.sh WORK            everything: 30 GB of disk in WORK, 16 GB of memory, an hour
+#   bench/peer.sh WORK            everything: 40 GB of disk in WORK, 16 GB of memory, an hour
 #   bench/peer.sh WORK PART...    prepare, resident, limited, sequences, drafts, depth, table
 #
 # The weights are made up (`cherenkov synth`): 8 layers of the released model's dimensions, its whole
@@ -10,14 +10,18 @@
 # during which it got less than 95 % of its threads' time is left out: somebody else was at work.
 # Needs npm (for the prebuilt llama.cpp) and, for "limited" and "depth", root and a memory group.
 #
-# ROUNDS=3, THREADS=2, FRACTION=40 (per cent of the expert bytes that fit, for "limited"),
-# DEPTH_EXPERTS=384 (experts of a layer of the full-depth store), BUILD=build/release.
+# Its two forms: q4_1 has the same 4-bit values, q4_0 is what it repacks at load for speed.
+#
+# ROUNDS=3, THREADS=2, ENGINE=auto, QUANTS="q4_1 q4_0" (one at a time takes 14 GB less of disk),
+# FRACTION=40 (per cent of the expert bytes that fit, for "limited"), DEPTH_EXPERTS=384 (experts of a
+# layer of the full-depth store: 30 GB), BUILD=build/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=${1:?usage: bench/peer.sh WORK [PART...]}
 shift
 parts=${*:-prepare resident limited sequences drafts depth table}
 rounds=${ROUNDS:-3} threads=${THREADS:-2} fraction=${FRACTION:-40} build=${BUILD:-build/release}
+quants=${QUANTS:-q4_1 q4_0} engine=${ENGINE:-auto}
 package=@node-llama-cpp/linux-x64 version=3.22.1
 config=tests/data/vectors/config.json
 mkdir -p "$work"
@@ -45,7 +49,7 @@ ours_run() { # PART NAME STORE flags of bench
     local part=$1 name=$2 store=$3
     shift 3
     say "ours: bench $(basename "$store") $*"
-    "$ours" bench "$store" --threads "$threads" "$@" | tee -a "$work/raw.txt" | ours_figures "$part" "$name"
+    "$ours" bench "$store" --engine "$engine" --threads "$threads" "$@" | tee -a "$work/raw.txt" | ours_figures "$part" "$name"
 }
 peer_figures() { # PART NAME
     tr -d '",{}:' | awk -v p="$1" -v n="$2" '$8 >= 0.95 { print p, n, $2, $6 } $8 < 0.95 { print p, n, $2 "_disturbed", $6 }' |
@@ -85,39 +89,41 @@ prepare() {
     fi
     [ -f "$work/full8/manifest.json" ] ||
         "$ours" synth $config "$work/full8" --layers 8 --mtp no --ngram-base 20011 --tokenizer models/demo
-    [ -f "$work/q4_1.gguf" ] || "$build/peer_gguf" "$work/full8" "$work/q4_1.gguf" same
+    for q in $quants; do
+        [ -f "$work/$q.gguf" ] || "$build/peer_gguf" "$work/full8" "$work/$q.gguf" "${q/q4_1/same}"
+    done
     [ -f "$work/demo/manifest.json" ] || "$ours" pack models/demo --output "$work/demo"
 }
 
-# Q4_0 is repacked at load, which needs another copy of the weights in memory; its file replaces
-# the other one, so that both need not be on the disk.
 resident() {
     for i in $(seq "$rounds"); do
         load
         ours_run resident ours "$work/full8" --prompt-tokens 512 --tokens 48 --repetitions 3
-        peer_run resident q4_1 "$work/q4_1.gguf" -p 512 -n 48 -r 2
-        if [ -f "$work/q4_0.gguf" ]; then peer_run resident q4_0 "$work/q4_0.gguf" -p 512 -n 48 -r 2; fi
+        for q in $quants; do
+            peer_run resident "$q" "$work/$q.gguf" -p 512 -n 48 -r 2
+        done
     done
 }
 
 # Memory for the dense part, FRACTION per cent of the expert bytes, and 600 MB of buffers.
 limited() {
-    local experts model mb theirs
+    local experts mb model theirs
     experts=$(bytes "$work/full8/experts.bin")
     mb=$((($(bytes "$work/full8/dense.bin") + experts / 100 * fraction) / 1048576 + 600))
-    model=$(bytes "$work/q4_1.gguf")
-    theirs=$((experts / 2768896 * 4915200 * 20 / 32)) # its blocks take 20 bytes for 32 weights
-    local their_mb=$(((model - theirs + theirs / 100 * fraction) / 1048576 + 600))
     for i in $(seq "$rounds"); do
         load
         say "limit $mb MB"
-        with_memory $mb "$ours" bench "$work/full8" --threads "$threads" --prompt-tokens 128 --tokens 48 --repetitions 2 |
-            tee -a "$work/raw.txt" | ours_figures limited ours
-        say "limit $their_mb MB"
-        with_memory $their_mb "$build/peer_llama" bench "$lib" "$work/q4_1.gguf" -t "$threads" -p 128 -n 32 -r 2 --no-repack |
-            sed 's/"share": [0-9.]*/"share": 1/' | tee -a "$work/raw.txt" | peer_figures limited q4_1
+        with_memory $mb "$ours" bench "$work/full8" --engine "$engine" --threads "$threads" --prompt-tokens 128 \
+            --tokens 48 --repetitions 2 | tee -a "$work/raw.txt" | ours_figures limited ours
+        for q in $quants; do
+            model=$(bytes "$work/$q.gguf")
+            theirs=$((8 * 512 * 4915200 / 32 * $([ "$q" = q4_1 ] && echo 20 || echo 18)))
+            local limit=$(((model - theirs + theirs / 100 * fraction) / 1048576 + 600))
+            say "limit $limit MB"
+            with_memory $limit "$build/peer_llama" bench "$lib" "$work/$q.gguf" -t "$threads" -p 128 -n 32 -r 2 --no-repack |
+                sed 's/"share": [0-9.]*/"share": 1/' | tee -a "$work/raw.txt" | peer_figures limited "$q"
+        done
     done
-    note "limited both limit_mb $mb and $their_mb"
 }
 
 sequences() {
@@ -150,7 +156,7 @@ depth() {
     load
     for i in $(seq "$rounds"); do
         say "limit 8 GB"
-        with_memory 8192 "$ours" bench "$store" --threads "$threads" --experts 2 --memory 8G --prompt-tokens 64 --tokens 24 --repetitions 2 |
+        with_memory 8192 "$ours" bench "$store" --engine "$engine" --threads "$threads" --experts 2 --memory 8G --prompt-tokens 64 --tokens 24 --repetitions 2 |
             tee -a "$work/raw.txt" | ours_figures depth ours
     done
 }

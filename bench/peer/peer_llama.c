@@ -102,13 +102,10 @@ static void *open_one(const char *dir, const char *stem)
 {
     char pattern[1024];
     glob_t g;
-    snprintf(pattern, sizeof pattern, "%s/%s*.so", dir, stem);
+    snprintf(pattern, sizeof pattern, "%s/%s.*so", dir, stem); /* libllama.so, libllama.v1.so */
     if (glob(pattern, 0, NULL, &g) || !g.gl_pathc)
         die("there is no library", pattern);
-    const char *best = g.gl_pathv[0]; /* libggml.so and libggml-base.so begin alike */
-    for (size_t i = 1; i < g.gl_pathc; i++)
-        best = strlen(g.gl_pathv[i]) < strlen(best) ? g.gl_pathv[i] : best;
-    void *h = dlopen(best, RTLD_NOW | RTLD_GLOBAL);
+    void *h = dlopen(g.gl_pathv[0], RTLD_NOW | RTLD_GLOBAL);
     if (!h)
         die("dlopen:", dlerror());
     globfree(&g);

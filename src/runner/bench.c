@@ -46,7 +46,7 @@ static void summarise(struct bench_part *p, int n)
     memcpy(sorted, p->rate, sizeof sorted);
     qsort(sorted, (size_t)n, sizeof sorted[0], order);
     p->best = n ? sorted[n - 1] : 0;
-    p->median = n ? sorted[n / 2] : 0;
+    p->median = n ? (sorted[(n - 1) / 2] + sorted[n / 2]) / 2 : 0;
 }
 
 int bench_run(struct model *m, const struct bench_options *o, struct bench_result *r, struct err *e)
