@@ -66,7 +66,7 @@ void cpu_close(struct engine *base)
         return;
     stream_close(g->stream);
     team_close(g->team);
-    mem_free(g->memory);
+    os_pages_free(&g->pages);
     weights_free(&g->weights);
     dense_free(&g->dense);
     mem_free(g->counters.layer);
@@ -212,11 +212,10 @@ static int open_parts(struct cpu *g, const struct budget *b, struct err *e)
     if (rc)
         return rc;
     kern_init(&g->kern, cpu);
-    g->memory = mem_aligned(LAYOUT_ALIGN, bytes);
-    if (!g->memory)
-        return ERR(e, E_NOMEM, "engine cpu needs %.1f MiB of memory to compute in",
-                   (double)bytes / (1 << 20));
-    struct layout l = {.base = g->memory};
+    rc = os_pages_take(bytes, &g->pages, e);
+    if (rc)
+        return rc;
+    struct layout l = {.base = (char *)g->pages.data};
     scratch_place(g, &l);
     g->counters.scratch_bytes = bytes;
     rc = team_open(g->options.threads, &g->team, e);

@@ -63,6 +63,7 @@ int cpu_sequence_open(struct engine *base, int ctx, struct sequence **out, struc
 {
     struct cpu *g = (struct cpu *)base;
     const struct config *c = &base->weights->config;
+    struct err why = {0};
     if (ctx < 1 || ctx > c->max_pos)
         return ERR(e, E_ARG, "a context of %d tokens: this model takes 1 to %d", ctx, c->max_pos);
 
@@ -73,17 +74,15 @@ int cpu_sequence_open(struct engine *base, int ctx, struct sequence **out, struc
         mem_free(s);
         return ERR(e, E_NOMEM, "no memory for a sequence");
     }
-    *s = (struct sequence){
-        .g = g, .ctx = ctx, .layers = layers, .bytes = cpu_sequence_bytes(g, ctx)};
-    s->memory = s->bytes == SIZE_MAX ? NULL : mem_aligned(LAYOUT_ALIGN, s->bytes);
-    if (!s->memory) {
-        int rc = ERR(e, E_NOMEM,
-                     "a sequence of %d tokens needs %.1f MiB of memory: ask for a smaller context",
-                     ctx, (double)s->bytes / (1 << 20));
+    *s = (struct sequence){.g = g, .ctx = ctx, .layers = layers};
+    size_t bytes = cpu_sequence_bytes(g, ctx);
+    if (bytes == SIZE_MAX || os_pages_take(bytes, &s->pages, &why)) {
         cpu_sequence_close(s);
-        return rc;
+        return ERR(e, E_NOMEM,
+                   "a sequence of %d tokens needs %.1f MiB of memory: ask for a smaller context",
+                   ctx, (double)bytes / (1 << 20));
     }
-    struct layout l = {.base = s->memory};
+    struct layout l = {.base = (char *)s->pages.data};
     sequence_place(g, s, &l);
     cpu_sequence_reset(s);
     *out = s;
@@ -101,7 +100,7 @@ void cpu_sequence_close(struct sequence *s)
     if (!s)
         return;
     cpu_sequence_drop(s);
-    mem_free(s->memory);
+    os_pages_free(&s->pages);
     mem_free(s->layers);
     mem_free(s);
 }

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 
 #include "base/layout.h"
+#include "base/os.h"
 #include "cpu/linear.h"
 #include "cpu/team.h"
 #include "model/engine.h"
@@ -47,11 +48,10 @@ struct layer_state {
 
 struct sequence {
     struct cpu *g;
-    int ctx, len, pending; /* tokens it can hold, committed, in pending rows */
-    int first;             /* its first pending row among those of the engine */
-    int plane;             /* which of two is committed: 0 or 1 */
-    void *memory;          /* all arrays below but `layers` */
-    size_t bytes;
+    int ctx, len, pending;         /* tokens it can hold, committed, in pending rows */
+    int first;                     /* its first pending row among those of the engine */
+    int plane;                     /* which of two is committed: 0 or 1 */
+    struct os_pages pages;         /* all arrays below but `layers` */
     int32_t *tokens;               /* [ctx] */
     struct layer_state *layers;    /* [n_layers + 1], the draft head's last */
     float *ple[CONFIG_PLE_MAX][2]; /* [ngram_size * (ple_kernel-1)][S*h] rows before the PLE
@@ -184,7 +184,7 @@ struct cpu {
     int rows;        /* the most of a batch */
     int max_visible; /* positions that a query sees */
     bool lookahead;
-    void *memory; /* what scratch, pending and extra point into */
+    struct os_pages pages; /* what scratch, pending and extra point into */
     struct scratch scratch;
     struct pending pending;
     struct layer_extra *extra;       /* [n_layers] */
