@@ -106,7 +106,8 @@ struct engine_ops {
     int (*sequence_length)(const struct sequence *s); /* committed tokens */
     /* R rows, 1..ENGINE_ROWS_MAX, rows of one sequence consecutive and without pending rows from
      * before. logits [R][vocab] (row r filled only if want is NULL or want[r]). Tokens must be
-     * below vocab. E_LIMIT: over ctx. E_NONFINITE: logits are not finite; then and after any
+     * below vocab. E_LIMIT: over ctx, or more than ENGINE_ROWS_MAX rows of one engine would be
+     * pending at once. E_NONFINITE: logits are not finite; then and after any
      * other failure nothing is pending and the sequences are as before. */
     int (*step)(struct engine *g, const struct row *rows, int R, const bool *want, float *logits,
                 struct err *e);
