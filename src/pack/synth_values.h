@@ -6,8 +6,9 @@
  * deviation 6.
  *
  * Skew: in each record layer experts have a random rank r from 0, and the router's row of an expert
- * is scaled by (r + 1)^-skew, so that a few are chosen often. At 0.25 with 10 of 512 experts the most
- * used quarter gets some four fifths of the choices (bench/results has the measured shares). */
+ * is scaled by (r + 1)^-skew, so that a few are chosen often. With 10 of 512 experts and logits that
+ * are normal (simulated), the most used quarter gets .24 of the choices at 0, .47 at 0.1, .74 at
+ * 0.25, .96 at 0.5. */
 #ifndef PACK_SYNTH_VALUES_H
 #define PACK_SYNTH_VALUES_H
 
