@@ -16,7 +16,7 @@
 #include "runner/machine.h"
 
 #define PROBE_BYTES ((uint64_t)512 << 20)
-enum { PROBE_DEPTH = 16, OWN_FLAGS = 11 };
+enum { OWN_FLAGS = 11 };
 
 struct job {
     struct model_flags model;
@@ -48,7 +48,7 @@ static int measure_machine(struct job *j, const char *path, struct err *e)
     rc = store_records(s, j->bits, &r, e);
     if (!rc && !j->no_machine)
         rc = machine_memory_rate((int)j->model.threads, PROBE_BYTES, &j->memory_rate, e);
-    if (!rc && !j->no_machine && machine_disk_rate(r, PROBE_DEPTH, 1.5, &j->disk_rate, &why))
+    if (!rc && !j->no_machine && machine_disk_rate(s, j->bits, 1.5, &j->disk_rate, &why))
         log_say(LOG_WARN, "%s", why.msg); /* the rest can be measured all the same */
     store_close(s);
     return rc;
@@ -85,6 +85,7 @@ static int open_and_run(struct job *j, const char *path, struct bench_result *r,
         .tokens = (int)j->tokens,
         .sequences = (int)j->sequences,
         .repetitions = (int)j->repetitions,
+        .answers = j->drafts || (j->text && j->tokens && j->prompt_tokens),
         .drafts = (int)j->drafts,
         .lookup = j->lookup,
         .seed = (uint64_t)j->seed,

@@ -91,7 +91,7 @@ static int open_all(struct bench *b, struct err *e)
         return ERR(e, E_NOMEM, "out of memory for the logits of %d sequences", b->o->sequences);
     for (int s = 0; !rc && s < b->o->sequences; s++)
         rc = ops->sequence_open(b->m->engine, b->m->ctx, &b->seq[s], e);
-    if (!rc && b->o->drafts)
+    if (!rc && b->o->answers)
         rc = batch_open(b->m, b->o->sequences, b->o->drafts, &b->batch, e);
     return rc;
 }
@@ -166,7 +166,7 @@ static int repeat(struct bench *b, bool counted, struct err *e)
     from = tally_now(b);
     start = clock_ns();
     if (!rc && b->o->tokens)
-        rc = b->o->drafts ? decode_answers(b, &tokens, e) : decode_rows(b, &tokens, e);
+        rc = b->o->answers ? decode_answers(b, &tokens, e) : decode_rows(b, &tokens, e);
     if (!rc && counted)
         note(b, &b->r->decode, from, clock_seconds_since(start), tokens);
     close_answers(b);
@@ -184,7 +184,7 @@ static void keep_hash(struct bench *b, int s)
 static int feed(struct bench *b, struct err *e)
 {
     struct engine *g = b->m->engine;
-    int most = b->o->prompt_tokens - (b->o->drafts > 0), rc = 0;
+    int most = b->o->prompt_tokens - b->o->answers, rc = 0;
     for (int s = 0; !rc && s < b->o->sequences; s++) {
         g->ops->sequence_reset(b->seq[s]);
         b->prompt.n = (size_t)b->o->prompt_tokens;
@@ -197,7 +197,7 @@ static int feed(struct bench *b, struct err *e)
                 rc = g->ops->prefill(g, b->seq[s], b->prompt.ids + at, n,
                                      at + n == most ? b->logits : NULL, e);
         }
-        if (rc || !b->o->drafts)
+        if (rc || !b->o->answers)
             continue;
         const struct generate_options how = {
             .sample = SAMPLE_GREEDY,
@@ -208,7 +208,7 @@ static int feed(struct bench *b, struct err *e)
         };
         rc = generation_open(b->m, b->seq[s], &b->prompt, &how, &b->answer[s], e);
     }
-    if (!rc && !b->o->drafts && b->o->prompt_tokens)
+    if (!rc && !b->o->answers && b->o->prompt_tokens)
         keep_hash(b, 0);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* How fast a model runs here: prompts and answers, repeated, with what each cost in reads from disk
  * and memory. Tokens are random numbers of the seed, so that runs of other engines and settings can
- * be compared; with drafts, answers are the model's own (greedy), since only those can be guessed. */
+ * be compared; with a prompt of words or with drafts answers are the model's own (greedy), since only
+ * those can be guessed. */
 #ifndef RUNNER_BENCH_H
 #define RUNNER_BENCH_H
 
@@ -13,7 +14,8 @@ struct bench_options {
     int tokens;        /* decoded in a repetition, of each sequence; 0: prefill only */
     int sequences;     /* 1..BATCH_MAX: their rows share steps */
     int repetitions;   /* behind one that is not counted, which fills the pool */
-    int drafts;        /* 0: none; the model was opened with drafts */
+    bool answers;      /* decode the model's own tokens instead of random ones */
+    int drafts;        /* of answers; 0: none; the model was opened with drafts */
     bool lookup;       /* drafts from the text instead of the head */
     bool no_warm_up;
     uint64_t seed;

@@ -2,13 +2,11 @@
 #include "runner/machine.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/os.h"
-#include "base/rng.h"
 #include "base/thread.h"
-#include "stream/reader.h"
+#include "stream/probe.h"
 
-enum { REPETITIONS = 6, SWEEPS = 3, THREADS_MAX = 256, LANES = 16 };
+enum { PROBE_DEPTH = 16, REPETITIONS = 6, SWEEPS = 3, THREADS_MAX = 256, LANES = 16 };
 
 struct sweep {
     const uint64_t *at;
@@ -56,61 +54,11 @@ int machine_memory_rate(int n_threads, uint64_t bytes, double *rate, struct err 
     return rc;
 }
 
-static int open_reader(const char *path, int depth, struct reader **out, int *file, struct err *e)
+int machine_disk_rate(const struct store *s, int bits, double seconds, double *rate, struct err *e)
 {
-    struct err why = {0};
-    int rc = reader_uring_open(depth, out, &why);
-    if (rc)
-        rc = reader_pread_open(depth, out, e);
-    return rc ? rc : (*out)->ops->add(*out, path, file, e);
-}
-
-/* Keeps depth reads in flight until the time is over. */
-static int read_records(const struct records *r, struct reader *d, int file, uint8_t *room,
-                        double seconds, double *rate, struct err *e)
-{
-    struct read_result done[READER_DEPTH_MAX];
-    uint64_t start = clock_ns(), seed = start, asked = 0, bytes = 0;
-    int in_flight = 0, rc = 0;
-    for (int i = 0; i < d->depth; i++)
-        done[i].user = room + (size_t)i * r->stride;
-    for (int n = d->depth; n || in_flight;) {
-        bool more = !rc && clock_seconds_since(start) < seconds;
-        for (int i = 0; more && i < n; i++, in_flight++)
-            d->ops->submit(d, &(struct read_request){
-                                  .file = file,
-                                  .off = rng_at(seed, asked++) % r->n * r->stride,
-                                  .to = done[i].user,
-                                  .len = (size_t)r->stride,
-                                  .want = (size_t)r->stride,
-                                  .user = done[i].user,
-                              });
-        n = in_flight ? d->ops->collect(d, true, done, d->depth) : 0;
-        in_flight -= n;
-        for (int i = 0; i < n; i++) {
-            bytes += r->stride;
-            if (done[i].error && !rc)
-                rc = ERR(e, E_IO, "%s: a record could not be read (error %d)", r->path,
-                         done[i].error);
-        }
-    }
-    *rate = (double)bytes / clock_seconds_since(start);
-    return rc;
-}
-
-int machine_disk_rate(const struct records *r, int depth, double seconds, double *rate,
-                      struct err *e)
-{
-    struct reader *d = NULL;
-    int file = 0;
-    depth = depth < READER_DEPTH_MAX ? depth : READER_DEPTH_MAX;
-    uint8_t *room = mem_aligned(READER_ALIGN, (size_t)depth * (size_t)r->stride);
-    int rc = room ? open_reader(r->path, depth, &d, &file, e)
-                  : ERR(e, E_NOMEM, "out of memory for %d records", depth);
-    if (!rc)
-        rc = read_records(r, d, file, room, seconds, rate, e);
-    if (d)
-        d->ops->close(d);
-    mem_free(room);
+    const struct probe_wish wish = {bits, ENGINE_READS_AUTO, PROBE_DEPTH, seconds};
+    struct probe found = {0};
+    int rc = probe_store(s, &wish, &found, e);
+    *rate = found.gbs * 1e9;
     return rc;
 }
