@@ -213,6 +213,9 @@ static double read_bytes(void)
 
 static void repeat(struct run *r, const char *test, int n, int step, bool show)
 {
+    static uint64_t drawn; /* every repetition has tokens of its own */
+    for (int k = 0; k < n; k++)
+        r->token[k] = (int32_t)(rng_at(0, drawn++) % (uint64_t)r->n_vocab);
     api.clear(api.memory(r->context), true);
     double used = processor_seconds(), bytes = read_bytes();
     uint64_t start = clock_ns();
@@ -230,8 +233,6 @@ static void repeat(struct run *r, const char *test, int n, int step, bool show)
 
 static void bench(struct run *r)
 {
-    for (int k = 0; k < TOKENS_MAX; k++)
-        r->token[k] = (int32_t)(rng_at(0, (uint64_t)k) % (uint64_t)r->n_vocab);
     if (r->warm_up && r->prompt)
         repeat(r, "prefill", r->prompt, r->prompt, false);
     for (int i = 0; i < r->repetitions && r->prompt; i++)

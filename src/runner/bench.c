@@ -20,6 +20,7 @@ struct bench {
     struct batch *batch; /* for answers */
     struct tokens prompt;
     float *logits; /* [sequences][vocab] */
+    int round;     /* repetitions begun: each has tokens of its own, or the pool would know them */
 };
 
 /* The counters that matter, added up. */
@@ -76,7 +77,7 @@ int bench_run(struct model *m, const struct bench_options *o, struct bench_resul
 
 static int32_t random_token(const struct bench *b, int s, int pos)
 {
-    uint64_t at = (uint64_t)s << 32 | (uint32_t)pos;
+    uint64_t at = (uint64_t)b->round << 48 | (uint64_t)s << 32 | (uint32_t)pos;
     return (int32_t)(rng_at(b->o->seed, at) % (uint64_t)b->m->weights.config.vocab);
 }
 
@@ -159,6 +160,7 @@ static int repeat(struct bench *b, bool counted, struct err *e)
 {
     struct tally from = tally_now(b);
     uint64_t start = clock_ns(), tokens = 0;
+    b->round++;
     int rc = feed(b, e);
     if (!rc && counted)
         note(b, &b->r->prefill, from, clock_seconds_since(start),

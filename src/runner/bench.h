@@ -39,7 +39,7 @@ struct bench_result {
     int repetitions; /* done; fewer than asked for when cancelled */
     struct bench_part prefill, decode;
     uint64_t drafted, accepted;
-    uint64_t logits_hash; /* of the last logits */
+    uint64_t logits_hash; /* of the last logits: those of the last repetition */
     bool counted;         /* the engine counts reads and touched bytes */
 };
 
