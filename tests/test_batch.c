@@ -217,12 +217,50 @@ static void test_step_fails(void **state)
     bench_close(&b);
 }
 
+/* Two answers in turn, token by token, each with a batch of its own: nothing stays pending while the
+ * other steps, and one that is ended early leaves a sequence that can be fed again. */
+static void test_turns(void **state)
+{
+    (void)state;
+    for (int n = 1; n < 30; n++) {
+        struct bench b;
+        struct err e = {0};
+        bench_open(&b);
+        for (int i = 0; i < 2; i++)
+            b.a[i].o.max_tokens = 30;
+        run_alone(&b);
+        for (int i = 0; i < 2; i++) {
+            b.a[i].o.draft = (struct draft_options){.most = 3, .always = true};
+            assert_ok(generation_open(&b.m, b.a[i].seq, &b.a[i].prompt, &b.a[i].o, &b.a[i].g, &e),
+                      e);
+        }
+        for (int t = 0; t < n; t++)
+            for (int i = 0; i < 2; i++) {
+                const char *text;
+                size_t len;
+                assert_ok(generation_next(b.a[i].g, &text, &len, &e), e);
+            }
+        for (int i = 0; i < 2; i++) {
+            struct answer *a = &b.a[i];
+            assert_ok(generation_end(a->g, &e), e);
+            assert_ok(generation_result(a->g, &a->shared, &e), e);
+            generation_close(a->g);
+            assert_int_equal(a->shared.n_generated, n);
+            assert_memory_equal(a->shared.ids.ids, a->alone.ids.ids, (size_t)n * sizeof(int32_t));
+            const int held = b.m.engine->ops->sequence_length(a->seq);
+            assert_true(held == 0 || held == (int)a->prompt.n + n - 1);
+        }
+        bench_close(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone_or_together),
         cmocka_unit_test(test_one_fails),
         cmocka_unit_test(test_step_fails),
+        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ struct shared_step {
     struct row rows[ENGINE_ROWS_MAX];
 };
 
+static void keep_pending(struct model *m);
 static void gather(struct batch *b, struct generation *const *g, int n, struct shared_step *s);
 static void step(struct batch *b, struct shared_step *s);
 
@@ -54,6 +55,7 @@ void batch_run(struct batch *b, struct generation *const *g, int n)
     struct generation *waiting[BATCH_MAX];
     int n_waiting = 0;
     assert(n <= b->answers);
+    keep_pending(b->m);
     for (int i = 0; i < n; i++)
         if (generation_wants_prompt(g[i]))
             generation_feed_prompt(g[i], b->logits);
@@ -65,6 +67,17 @@ void batch_run(struct batch *b, struct generation *const *g, int n)
     gather(b, waiting, n_waiting, &s);
     if (s.n)
         step(b, &s);
+    for (int i = 0; i < s.n; i++)
+        b->m->pending[b->m->n_pending++] = s.g[i];
+}
+
+/* An engine has room for the pending rows of one step. So answers that have not given all tokens of
+ * the step before commit them now. */
+static void keep_pending(struct model *m)
+{
+    for (int i = 0; i < m->n_pending; i++)
+        generation_keep(m->pending[i]);
+    m->n_pending = 0;
 }
 
 static void gather(struct batch *b, struct generation *const *g, int n, struct shared_step *s)

@@ -30,6 +30,7 @@ struct generation {
     int n_rows;
     struct made made[1 + ENGINE_DRAFTS_MAX];
     int n_made, n_given; /* of the latest step */
+    bool ahead;          /* all that was made is committed, given or not */
     struct tokens ids;   /* given */
     uint64_t hash;       /* of the logits of the last one */
     struct detok detok;
@@ -45,6 +46,7 @@ static int prepare(struct generation *g, struct err *e);
 static int advance(struct generation *g, struct err *e);
 static void give(struct generation *g);
 static int settle(struct generation *g, struct err *e);
+static void forget_pending(struct generation *g);
 static int release(struct generation *g, struct err *e);
 static bool cancelled(struct generation *g);
 static void draw(struct generation *g, const float *logits);
@@ -98,10 +100,9 @@ void generation_close(struct generation *g)
 {
     if (!g)
         return;
-    if (g->n_rows) { /* nothing to report to: who cares calls generation_end */
-        struct err e = {0};
-        settle(g, &e);
-    }
+    struct err e = {0}; /* nothing to report to: who cares calls generation_end */
+    settle(g, &e);
+    forget_pending(g);
     batch_close(g->own);
     sampler_close(g->sampler);
     drafter_free(&g->drafter);
@@ -253,14 +254,27 @@ static void give(struct generation *g)
         g->finish = FINISH_LENGTH;
 }
 
-/* Commits a row for each token given: the row of the one before it. The rest never happened. */
+/* Commits a row for each token given: the row of the one before it. The rest never happened; if it
+ * is committed already, the sequence starts over. */
 static int settle(struct generation *g, struct err *e)
 {
     struct engine *engine = g->m->engine;
     const int n_rows = g->n_rows;
+    if (g->ahead && g->n_given < g->n_made)
+        engine->ops->sequence_reset(g->seq);
+    g->ahead = false;
     g->n_rows = 0;
     g->n_made = g->n_given;
     return n_rows ? engine->ops->commit(engine, g->seq, g->n_given, e) : 0;
+}
+
+/* Before it is gone, it must not be asked to keep its rows. */
+static void forget_pending(struct generation *g)
+{
+    struct model *m = g->m;
+    for (int i = 0; i < m->n_pending; i++)
+        if (m->pending[i] == g)
+            m->pending[i--] = m->pending[--m->n_pending];
 }
 
 /* At the end, what was held back until then. */
@@ -352,6 +366,16 @@ void generation_take(struct generation *g, const float *logits)
 void generation_drop_drafts(struct generation *g)
 {
     g->n_rows = 1;
+}
+
+void generation_keep(struct generation *g)
+{
+    struct engine *engine = g->m->engine;
+    if (g->n_rows && !g->failure.code &&
+        !engine->ops->commit(engine, g->seq, g->n_made, &g->failure)) {
+        g->n_rows = 0;
+        g->ahead = true;
+    }
 }
 
 void generation_fail(struct generation *g, const struct err *why)

@@ -71,7 +71,7 @@ int generation_next(struct generation *g, const char **text, size_t *len, struct
 /* How many tokens wait: so many calls of generation_next will not step. */
 int generation_waiting(const struct generation *g);
 /* Ends it where it stands: tokens that wait are dropped, and the sequence is as if they had never
- * been made. */
+ * been made; or, where answers took turns, at length 0. */
 int generation_end(struct generation *g, struct err *e);
 /* What it came to so far, of what was given; ids are copied and the caller's. */
 int generation_result(const struct generation *g, struct generate_result *out, struct err *e);
@@ -92,6 +92,9 @@ void generation_feed_prompt(struct generation *g, float *logits);
 int generation_rows(struct generation *g, int together, int most, struct row *rows);
 /* The step of those rows was done; logits [rows][vocab]. Makes tokens. */
 void generation_take(struct generation *g, const float *logits);
+/* Others step now: rows of all tokens made are committed, also of those that still wait. If it ends
+ * before they are given, its sequence starts over. */
+void generation_keep(struct generation *g);
 void generation_drop_drafts(struct generation *g); /* only the first of those rows is fed */
 void generation_fail(struct generation *g, const struct err *why);
 

@@ -23,6 +23,9 @@ struct model_options {
 #define MODEL_OPTIONS ((struct model_options){.engine_options.mtp_norm = -1})
 
 struct dump;
+struct generation;
+
+enum { MODEL_PENDING_MAX = ENGINE_ROWS_MAX };
 
 /* What the machine gives, measured at open. */
 struct model_rates {
@@ -43,7 +46,10 @@ struct model {
     bool drafts;              /* its engine drafts */
     struct model_rates rates; /* zeros without o->probe */
     struct pace pace;         /* what steps and drafts cost so far */
-    struct dump *dump;        /* of CHERENKOV_DUMP, or NULL */
+    /* Answers whose rows of the latest step may still be pending (runner/batch.c). */
+    struct generation *pending[MODEL_PENDING_MAX];
+    int n_pending;
+    struct dump *dump; /* of CHERENKOV_DUMP, or NULL */
 };
 
 /* path: a store, or a model folder that holds one in packed/; for a folder with a checkpoint alone
