@@ -83,8 +83,6 @@ int probe_store(const struct store *s, const struct probe_wish *wish, struct pro
         w.stride = w.unit = records->stride;
         w.n = records->n;
         w.room = pages.data;
-        if (r->ops->lend)
-            r->ops->lend(r, w.room, w.unit, most);
         if (!depth)
             rc = probe_depth(r, &w, wish->seconds / 2, &depth, e);
     }
