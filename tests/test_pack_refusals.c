@@ -247,9 +247,27 @@ static void test_other_formats(void **state)
     }
 }
 
+/* Two programs packed different sources into one place at the same time: both said that they had
+ * packed, and the store was a mixture. */
+static void test_two_at_once(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct file lock;
+    const char *dir = aid_path(tmp, "shared");
+    assert_ok(file_make_dir(dir, &e), e);
+    assert_ok(file_lock_dir(dir, &lock, &e), e);
+    assert_int_equal(aid_pack(MICRO, dir, NULL, NULL, &e), -E_IO);
+    assert_non_null(strstr(e.msg, "another program is writing there"));
+    assert_false(aid_has(dir, "dense.bin"));
+    file_drop(&lock);
+    aid_pack_ok(MICRO, dir, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_other_formats)};
+                                       cmocka_unit_test(test_other_formats),
+                                       cmocka_unit_test(test_two_at_once)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -244,6 +245,20 @@ int file_make_dir(const char *path, struct err *e)
     if (mkdir(path, 0755) == 0 || (errno == EEXIST && file_is_dir(path)))
         return 0;
     return err_sys(e, "%s: cannot make this directory", path);
+}
+
+int file_lock_dir(const char *path, struct file *lock, struct err *e)
+{
+    *lock = FILE_CLOSED;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, "%s: cannot open this directory", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        return ERR(e, E_IO, "%s: another program is writing there: wait for its end", path);
+    }
+    lock->fd = fd;
+    return 0;
 }
 
 int file_remove(const char *path, struct err *e)

@@ -44,7 +44,11 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 uint64_t file_disk_bytes(const char *path); /* room it takes on disk; 0 when it is not there */
 int file_make_dir(const char *path, struct err *e); /* one level; an existing directory is fine */
-int file_remove(const char *path, struct err *e);   /* a missing file is fine */
+/* Claims a directory for one writer until lock is closed (file_drop) or the program ends, however
+ * it does. E_IO when another has it. Only programs that ask are kept out; on a file system without
+ * locks nobody is, and this is 0. */
+int file_lock_dir(const char *path, struct file *lock, struct err *e);
+int file_remove(const char *path, struct err *e); /* a missing file is fine */
 int file_sync_dir(const char *path, struct err *e);
 /* Calls fn with the name of every entry of a directory ("." and ".." left out), in no order, until
  * it returns something else than 0, which is then returned. */

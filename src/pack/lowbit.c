@@ -117,6 +117,7 @@ int lowbit_run(const char *path, const struct lowbit_options *o, struct lowbit_r
     const struct records *q4;
     uint64_t start = clock_ns();
     bool due = false;
+    struct file lock = FILE_CLOSED;
     *r = (struct lowbit_report){.n_threads = 0};
     int rc = store_open(path, &s, e);
     if (rc)
@@ -128,7 +129,9 @@ int lowbit_run(const char *path, const struct lowbit_options *o, struct lowbit_r
         due = due || r->made[bits];
     }
     if (due) {
-        rc = store_records(s, STORE_BITS, &q4, e);
+        rc = file_lock_dir(s->dir, &lock, e);
+        if (!rc)
+            rc = store_records(s, STORE_BITS, &q4, e);
         if (!rc)
             rc = check_space(s, o, e);
         if (!rc)
@@ -145,6 +148,7 @@ int lowbit_run(const char *path, const struct lowbit_options *o, struct lowbit_r
         close_all(&d, rc != 0);
     }
     r->seconds = clock_seconds_since(start);
+    file_drop(&lock);
     store_close(s);
     return rc;
 }

@@ -18,6 +18,7 @@
 static int look_for_store(const struct plan *p, const char *dir, const struct pack_options *o,
                           bool *reused, struct err *e);
 static int prepare(const struct plan *p, const char *dir, uint64_t also, struct err *e);
+static int claim_new(const char *dir, struct file *lock, struct err *e);
 static int write_store(const struct plan *p, const char *dir, int n_threads, struct pack_report *r,
                        struct err *e);
 
@@ -36,15 +37,32 @@ int pack_run(const struct plan *p, const struct pack_options *o, struct pack_rep
     *r = (struct pack_report){.store_bytes = plan_bytes(p)};
     for (int f = FATE_COPIED; f <= FATE_REQUANTISED; f++)
         r->source_bytes += p->fate[f].bytes;
+    struct file lock = FILE_CLOSED;
     int rc = pack_output(p, o->output, &dir, e);
+    if (!rc && file_is_dir(dir))
+        rc = file_lock_dir(dir, &lock, e);
     if (!rc)
         rc = look_for_store(p, dir, o, &r->reused, e);
     if (!rc && !r->reused)
         rc = prepare(p, dir, o->also, e);
+    if (!rc && lock.fd < 0)
+        rc = claim_new(dir, &lock, e);
     if (!rc && !r->reused)
         rc = write_store(p, dir, n_threads, r, e);
     r->seconds = clock_seconds_since(start);
+    file_drop(&lock);
     mem_free(dir);
+    return rc;
+}
+
+/* Of a directory that was not there a moment ago: another program may have been as quick. */
+static int claim_new(const char *dir, struct file *lock, struct err *e)
+{
+    char *path = file_join(dir, "manifest.json");
+    int rc = path ? file_lock_dir(dir, lock, e) : ERR(e, E_NOMEM, "out of memory opening %s", dir);
+    if (!rc && file_exists(path))
+        rc = ERR(e, E_IO, "%s: another program has just made a store there", dir);
+    mem_free(path);
     return rc;
 }
 
