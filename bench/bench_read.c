@@ -75,8 +75,6 @@ static int measure(const char *path, uint64_t size, enum engine_reads how, uint8
         int rc = reader_open(how, depth, &r, e);
         if (!rc)
             rc = r->ops->add(r, path, &w.file, e);
-        if (!rc && r->ops->lend)
-            r->ops->lend(r, room, STRIDE, depth);
         for (int i = 0; !rc && i < RUNS; i++) {
             struct probe p;
             w.seed = (uint64_t)(depth * RUNS + i);

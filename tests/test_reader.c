@@ -1,5 +1,5 @@
 /* Readers against a file's known bytes: io_uring, threads, and both with faults in front, at
- * several depths; ends of files, missing files, lent memory, and closing with reads in flight. */
+ * several depths; ends of files, missing files, and closing with reads in flight. */
 #include "tests/aid_test.h"
 
 #include <errno.h>
@@ -83,15 +83,13 @@ static void check_piece(const struct place *p, const struct read_result *x, stru
 }
 
 /* 300 random reads of 1 to 4 blocks, as many in flight as may be. */
-static void read_randomly(const struct place *p, struct reader *r, bool lent)
+static void read_randomly(const struct place *p, struct reader *r)
 {
     struct err e = {0};
     struct os_pages pages;
     struct piece piece[READER_DEPTH_MAX] = {{0}};
     int file, n_flight = 0;
     assert_ok(os_pages_take((size_t)r->depth * UNIT, &pages, &e), e);
-    if (lent && r->ops->lend)
-        r->ops->lend(r, pages.data, UNIT, r->depth);
     assert_ok(r->ops->add(r, p->path, &file, &e), e);
     for (int k = 0; k < 300 || n_flight;) {
         for (int i = 0; i < r->depth && k < 300; i++) {
@@ -127,7 +125,7 @@ static void test_bytes(void **state)
         for (int depth = 1; depth <= 16; depth *= 4) {
             struct reader *r = open_reader(readers[i], depth);
             if (r)
-                read_randomly(*state, r, depth > 1);
+                read_randomly(*state, r);
         }
 }
 

@@ -39,9 +39,6 @@ struct reader_ops {
      * not take direct reads are read through the page cache, and what was read is dropped from
      * it. */
     int (*add)(struct reader *r, const char *path, int *file, struct err *e);
-    /* Says that many buffers will be units of this memory, n of them from base: a reader may then
-     * prepare them. Only a hint, given once; NULL: of no use to this reader. */
-    void (*lend)(struct reader *r, void *base, size_t unit, int n);
     /* Never blocks; the caller keeps at most depth requests in flight (asserted). */
     void (*submit)(struct reader *r, const struct read_request *q);
     /* Completions so far, at most max; wait: blocks until there is one, if any is in flight. */

@@ -59,13 +59,6 @@ static int fault_add(struct reader *reader, const char *path, int *file, struct 
     return inner->ops->add(inner, path, file, e);
 }
 
-static void fault_lend(struct reader *reader, void *base, size_t unit, int n)
-{
-    struct reader *inner = ((struct fault_reader *)reader)->inner;
-    if (inner->ops->lend)
-        inner->ops->lend(inner, base, unit, n);
-}
-
 static uint64_t draw(struct fault_reader *r)
 {
     return rng_at(r->faults.seed, r->draws++);
@@ -184,7 +177,6 @@ static void fault_close(struct reader *reader)
 
 static const struct reader_ops ops = {.name = "faults",
                                       .add = fault_add,
-                                      .lend = fault_lend,
                                       .submit = fault_submit,
                                       .collect = fault_collect,
                                       .close = fault_close};

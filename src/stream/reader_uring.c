@@ -1,6 +1,10 @@
-/* Reads by io_uring: registered files, and buffers registered as they are first read into. See
- * reader.h. Linux, and only where liburing was there when this was built (HAVE_LIBURING, which the
- * Makefile finds out); elsewhere, and where the kernel forbids it, opening says so.
+/* Reads by io_uring, with registered files. See reader.h. Linux, and only where liburing was there
+ * when this was built (HAVE_LIBURING, which the Makefile finds out); elsewhere, and where the kernel
+ * forbids it, opening says so.
+ *
+ * Buffers are not registered: that pins memory on the stepping thread, and cost up to 0.5 s for each
+ * slot of a pool that was new; a stream got 0.1 of the disk's rate with it and 1.0 without
+ * (bench_stream, 8 layers of the released shape, 2 cores under load).
  *
  * All of it belongs to the stepping thread; the kernel writes into a buffer from submission to
  * completion. */
@@ -20,13 +24,10 @@ int reader_uring_open(int depth, struct reader **out, struct err *e)
 #include <assert.h>
 #include <errno.h>
 #include <liburing.h>
-#include <sys/uio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/os.h"
-
-enum { BUFFERS_MAX = 1 << 14 }; /* the kernel's limit on registered buffers */
 
 struct request {
     struct read_request q;
@@ -44,10 +45,6 @@ struct uring_reader {
     bool direct[READER_FILES_MAX];
     int n_files;
     bool fixed_files; /* false: the kernel would not register them */
-    uint8_t *units;   /* memory that was lent: n_units of unit bytes */
-    size_t unit;
-    int n_units;
-    bool *registered; /* [n_units] */
 };
 
 static const struct reader_ops ops;
@@ -92,19 +89,6 @@ static int uring_add(struct reader *reader, const char *path, int *file, struct 
     return 0;
 }
 
-static void uring_lend(struct reader *reader, void *base, size_t unit, int n)
-{
-    struct uring_reader *r = (struct uring_reader *)reader;
-    if (n < 1 || r->registered)
-        return;
-    r->n_units = n < BUFFERS_MAX ? n : BUFFERS_MAX;
-    r->registered = mem_zalloc((size_t)r->n_units, sizeof *r->registered);
-    if (!r->registered || io_uring_register_buffers_sparse(&r->ring, (unsigned)r->n_units))
-        r->n_units = 0;
-    r->units = base;
-    r->unit = unit;
-}
-
 static void uring_submit(struct reader *reader, const struct read_request *q)
 {
     struct uring_reader *r = (struct uring_reader *)reader;
@@ -116,25 +100,6 @@ static void uring_submit(struct reader *reader, const struct read_request *q)
     issue(r, x);
 }
 
-/* The number of the registered buffer that holds what x still needs; -1: none. */
-static int buffer_of(struct uring_reader *r, const struct request *x)
-{
-    size_t at = (size_t)((uint8_t *)x->q.to - r->units);
-    if (!r->n_units || (uint8_t *)x->q.to < r->units || at >= r->unit * (size_t)r->n_units)
-        return -1;
-    int i = (int)(at / r->unit);
-    if (at % r->unit + x->q.len > r->unit)
-        return -1;
-    struct iovec v = {.iov_base = r->units + (size_t)i * r->unit, .iov_len = r->unit};
-    if (!r->registered[i] &&
-        io_uring_register_buffers_update_tag(&r->ring, (unsigned)i, &v, NULL, 1) != 1) {
-        r->n_units = i; /* the limit on locked memory, most likely: no more from here on */
-        return -1;
-    }
-    r->registered[i] = true;
-    return i;
-}
-
 /* Hands the rest of a request to the kernel. What the kernel does not take now stays in the ring
  * and goes with the next call. */
 static void issue(struct uring_reader *r, struct request *x)
@@ -144,11 +109,8 @@ static void issue(struct uring_reader *r, struct request *x)
     uint8_t *to = (uint8_t *)x->q.to + x->got;
     unsigned n = (unsigned)(x->q.len - x->got);
     uint64_t off = x->q.off + x->got;
-    int fd = r->fixed_files ? x->q.file : r->fd[x->q.file], buffer = buffer_of(r, x);
-    if (buffer >= 0)
-        io_uring_prep_read_fixed(sqe, fd, to, n, off, buffer);
-    else
-        io_uring_prep_read(sqe, fd, to, n, off);
+    int fd = r->fixed_files ? x->q.file : r->fd[x->q.file];
+    io_uring_prep_read(sqe, fd, to, n, off);
     if (r->fixed_files)
         sqe->flags |= IOSQE_FIXED_FILE;
     io_uring_sqe_set_data(sqe, x);
@@ -212,13 +174,11 @@ static void uring_close(struct reader *reader)
     io_uring_queue_exit(&r->ring);
     for (int i = 0; i < r->n_files; i++)
         os_close(r->fd[i]);
-    mem_free(r->registered);
     mem_free(r);
 }
 
 static const struct reader_ops ops = {.name = "io_uring",
                                       .add = uring_add,
-                                      .lend = uring_lend,
                                       .submit = uring_submit,
                                       .collect = uring_collect,
                                       .close = uring_close};

@@ -199,9 +199,6 @@ static int open_pool(struct stream *st, struct err *e)
     int rc = pool_open(&st->pool, slots, (size_t)bytes, n_keys, e);
     if (rc)
         return rc;
-    /* Not lent to the reader: registering slots pins them page by page on the stepping thread, and
-     * cost up to 0.5 s each here; without it 1.0 of the disk's rate instead of 0.1 (bench_stream,
-     * 8 layers of the released shape, 2 cores under load). */
     st->counters->pool_slots = (uint64_t)slots;
     st->counters->pool_bytes = st->pool.pages.bytes;
     return 0;
