@@ -4,9 +4,10 @@
  *   bench_drafts STORE [ENGINE]
  *
  * Stories: greedy and sampled answers to open prompts, where the draft head guesses. Repeats: the
- * greedy continuation of a text that says the same again and again, where prompt lookup guesses. Each
- * figure is tokens a second over all prompts of a kind, the best of RUNS runs that alternate between
- * the ways, so that a busy machine harms all alike; the first token and the prompt do not count. */
+ * greedy continuation of a text that says the same again and again, where prompt lookup guesses.
+ * Each figure is tokens a second over all prompts of a kind, the best of RUNS runs that alternate
+ * between the ways, so that a busy machine harms all alike; the first token and the prompt do not
+ * count. */
 #include <stdio.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
  *
  * Products: "far" weights are 96 MB, read from memory; "near" ones fit the second cache. GB/s is
  * weights (codes, scales, biases) a second, and its share of the read bandwidth measured at the
- * start; GMAC/s is multiply-adds. Each figure is the best of many short runs, so that other programs
- * on the machine matter less. */
+ * start; GMAC/s is multiply-adds. Each figure is the best of many short runs, so that other
+ * programs on the machine matter less. */
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,8 @@
 # line of each kind compares the sums. With COLD=1 (root) the page cache is dropped before each
 # measurement. The aim is at least 0.7 of the copy for the bit-exact path.
 set -eu
-: "${CHERENKOV_BUILD:=build/release}" "${CHERENKOV_BIN:=$CHERENKOV_BUILD/cherenkov}" "${COLD:=0}" "${ROUNDS:=5}"
+: "${CHERENKOV_BUILD:=build/release}" "${CHERENKOV_BIN:=$CHERENKOV_BUILD/cherenkov}"
+: "${COLD:=0}" "${ROUNDS:=5}"
 dir=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/cherenkov-bench-XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 echo "disk: $(df -h "$dir" | awk 'NR == 2 { print $1 ", " $4 " free" }')"

@@ -217,8 +217,8 @@ static void test_step_fails(void **state)
     bench_close(&b);
 }
 
-/* Two answers in turn, token by token, each with a batch of its own: nothing stays pending while the
- * other steps, and one that is ended early leaves a sequence that can be fed again. */
+/* Two answers in turn, token by token, each with a batch of its own: nothing stays pending while
+ * the other steps, and one that is ended early leaves a sequence that can be fed again. */
 static void test_turns(void **state)
 {
     (void)state;

@@ -256,8 +256,8 @@ static void expect_saved(const char *home, const char *line)
     mem_free(path);
 }
 
-/* A window that is closed, in the middle of an answer without an end or at the prompt, and a request
- * to end: the program saved nothing, and after SIGTERM left the terminal without echo. */
+/* A window that is closed, in the middle of an answer without an end or at the prompt, and a
+ * request to end: the program saved nothing, and after SIGTERM left the terminal without echo. */
 static void test_terminal_goes(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* cherenkov prompt, as a user runs it: what a conversation renders to, from files and standard input,
- * and what is said of those that are not as they should be. */
+/* cherenkov prompt, as a user runs it: what a conversation renders to, from files and standard
+ * input, and what is said of those that are not as they should be. */
 #include "tests/aid_test.h"
 
 #include <string.h>

@@ -84,8 +84,8 @@ static int ids_of(const json_t *list, int32_t *out)
     return (int)n;
 }
 
-/* Tokens of each text, and of what the reference says behind it. `test_cpu 2000 760` is 4,000 tokens
- * of the demo, in a minute. */
+/* Tokens of each text, and of what the reference says behind it. `test_cpu 2000 760` is 4,000
+ * tokens of the demo, in a minute. */
 static int most = 400, more = 60;
 
 static void test_demo(void **state)

@@ -223,8 +223,8 @@ static void test_saved_midway(void **state)
 }
 
 /* What the draft head remembers of a position depends on the token behind it. A save of n tokens
- * holds no such thing of its last one: whatever follows after a restore, drafts and logits are those
- * of a sequence that was never saved. */
+ * holds no such thing of its last one: whatever follows after a restore, drafts and logits are
+ * those of a sequence that was never saved. */
 static void test_save_knows_no_following_token(void **state)
 {
     (void)state;

@@ -8,8 +8,8 @@
 
 enum { N = 1500 };
 
-/* The definition: of the TRIES latest places where the last KEY tokens stood, the first of those with
- * the longest match. -1: none. */
+/* The definition: of the TRIES latest places where the last KEY tokens stood, the first of those
+ * with the longest match. -1: none. */
 static int plain_place(const int32_t *t, int n)
 {
     int best = -1, best_n = LOOKUP_KEY - 1, tries = 0;

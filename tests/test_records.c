@@ -1,5 +1,6 @@
-/* Experts in 3 and 2 bits: a copy is used when it is of the store at hand, and what is not is absent
- * with its reason. Copies are written here by a few lines of their own, by the format page. */
+/* Experts in 3 and 2 bits: a copy is used when it is of the store at hand, and what is not is
+ * absent with its reason. Copies are written here by a few lines of their own, by the format
+ * page. */
 #include "tests/aid_test.h"
 
 #include <stdio.h>
@@ -172,7 +173,8 @@ static void test_source(void **state)
     assert_int_equal(rename(in_dir("away"), in_dir("experts.bin")), 0);
 }
 
-/* Opening goes on without the copy, and asking for it gives the code and says why and what to do. */
+/* Opening goes on without the copy, and asking for it gives the code and says why and what to
+ * do. */
 static void expect_absent(int bits, int code, const char *why)
 {
     struct store *s = open_store();

@@ -30,8 +30,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Runs `cherenkov run` with these words behind it (NULL at the end), on the engine whose every bit is
- * known. */
+/* Runs `cherenkov run` with these words behind it (NULL at the end), on the engine whose every bit
+ * is known. */
 static struct aid_output run(const char *in, const char *const *words)
 {
     const char *argv[32] = {"cherenkov", "run", "--engine", "reference"};

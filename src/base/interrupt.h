@@ -1,6 +1,7 @@
-/* A wish to stop. Ctrl-C (SIGINT), SIGTERM and a terminal that goes away (SIGHUP) raise a flag; long
- * work asks for it between two steps and ends with E_INTERRUPTED, so that files stay in a state the
- * program can go on from. A SIGHUP that was ignored from the start (nohup) stays ignored. */
+/* A wish to stop. Ctrl-C (SIGINT), SIGTERM and a terminal that goes away (SIGHUP) raise a flag;
+ * long work asks for it between two steps and ends with E_INTERRUPTED, so that files stay in a
+ * state the program can go on from. A SIGHUP that was ignored from the start (nohup) stays
+ * ignored. */
 #ifndef BASE_INTERRUPT_H
 #define BASE_INTERRUPT_H
 

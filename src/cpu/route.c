@@ -1,5 +1,5 @@
-/* Which experts: the router's choice for each row, the union over the rows of a batch, and a guess at
- * what the next layer will want.
+/* Which experts: the router's choice for each row, the union over the rows of a batch, and a guess
+ * at what the next layer will want.
  *
  *   the K largest logits (ties: the lower index), largest first; weights exp(logit - largest), over
  *   the sum of the K if norm_topk_prob, else over that of all */

@@ -1,7 +1,7 @@
 /* What the cpu engine remembers: the engine, its working room, and the state of a sequence.
  *
- * A sequence holds its state after the committed tokens. What the pending rows did is apart from it,
- * so that a step that fails, or rows that are taken back, leave it as it was:
+ * A sequence holds its state after the committed tokens. What the pending rows did is apart from
+ * it, so that a step that fails, or rows that are taken back, leave it as it was:
  *
  *   by position (what lies behind the length is overwritten before it is read)
  *       tokens; keys, values, raw index keys and block keys of each attention layer and of the
@@ -234,8 +234,8 @@ int cpu_sequence_restore(struct engine *g, struct sequence *s, const void *data,
 /* scratch.c: all that a step needs, for g->rows rows; counts (l->base NULL) or places. */
 void scratch_place(struct cpu *g, struct layout *l);
 
-/* Around a batch: begin forgets what was noted by row, turn sets scratch.rope for its positions, and
- * check is E_NONFINITE with the position of the first row that was spoilt. */
+/* Around a batch: begin forgets what was noted by row, turn sets scratch.rope for its positions,
+ * and check is E_NONFINITE with the position of the first row that was spoilt. */
 void batch_begin(struct cpu *g);
 void batch_turn(struct cpu *g, const struct batch *b);
 int batch_check(struct cpu *g, const struct batch *b, struct err *e);

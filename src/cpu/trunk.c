@@ -6,7 +6,8 @@
  *       mixed, inj = read(attn_hyper, hyper);  hyper += inj * (attention or deltanet)(mixed)
  *       mixed, inj = read(mlp_hyper, hyper);   hyper += inj * moe(mixed)
  *
- * What a block adds is added by the read that follows it, which goes through the residual anyway. */
+ * What a block adds is added by the read that follows it, which goes through the residual
+ * anyway. */
 #include <limits.h>
 #include <math.h>
 #include <string.h>

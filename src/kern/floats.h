@@ -168,8 +168,8 @@ static float exp_sum(float *x, float most, int n)
 
 /* --- DeltaNet --- */
 
-/* V vectors of columns from j on, k of them in the last (all, where V is more than one). The decayed
- * state is made twice rather than stored between the passes. */
+/* V vectors of columns from j on, k of them in the last (all, where V is more than one). The
+ * decayed state is made twice rather than stored between the passes. */
 KERN_INLINE void delta_columns(const int V, const float *from, float *to,
                                const struct kern_delta *d, int j, int k)
 {

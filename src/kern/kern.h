@@ -1,19 +1,20 @@
 /* Kernels: arrays in, arrays out. One table of pointers, filled by the reference tier first; each
  * faster tier overwrites what it has (kern_init). kern_ref.c is the definition.
  *
- * Every result is a chain of single IEEE operations (additions, products, fused multiply-adds) whose
- * order is written down here and in kern_ref.c, made so that vectors of 4, 8 and 16 lanes can all
- * follow it. So
+ * Every result is a chain of single IEEE operations (additions, products, fused multiply-adds)
+ * whose order is written down here and in kern_ref.c, made so that vectors of 4, 8 and 16 lanes can
+ * all follow it. So
  *   - the bits of a result depend on nothing but its own inputs: not on the number of rows, the
  *     range of outputs, the place in an array, alignment, or threads (docs/numerics.md);
  *   - every tier gives the bits of kern_ref.c (tests/test_kern*.c compare them), for finite inputs
  *     and results; what is not finite comes out not finite.
  *
  * "16 lanes" means: element i of a sum is added to lane i % 16, in ascending order, each by one
- * fused multiply-add where it is a product; then lane l += lane l + 8 for l < 8, + 4 for l < 4, + 2,
- * + 1. Arrays need no alignment, but 64-byte aligned ones are faster. An output may be an input
- * only where a line says "in place"; otherwise arrays do not overlap. Nothing beyond an array's end
- * is read. Nothing allocates, blocks or fails. */
+ * fused multiply-add where it is a product; then lane l += lane l + 8 for l < 8, and so on with 4,
+ * 2 and 1. Arrays need no alignment, but 64-byte aligned ones are faster. An output may be an
+ * input only where a line says "in place"; otherwise arrays do not overlap. Nothing beyond an
+ * array's end is read. Nothing allocates, blocks or fails.
+ */
 #ifndef KERN_KERN_H
 #define KERN_KERN_H
 
@@ -32,11 +33,12 @@ enum {
  *      scale   = max |x| / 127
  *      code[i] = x[i] * (127 / max |x|), to the nearest whole number, ties to even: -127..127
  *
- * A block whose largest magnitude is under 2^-100, or not finite, has scale 0 and codes 0. Groups of
- * 64 keep the sum of their values as the codes have them: block values are whole number * scale, added
- * as (0 + 1) + (2 + 3). A weight is code * scale + bias, small beside its two parts, and so must be
- * what the rounding of an activation does to it: with the sum of the unquantised x the error of the
- * demo model's products was three times as large. What was not finite makes the sum so.
+ * A block whose largest magnitude is under 2^-100, or not finite, has scale 0 and codes 0. Groups
+ * of 64 keep the sum of their values as the codes have them: block values are whole number * scale,
+ * added as (0 + 1) + (2 + 3). A weight is code * scale + bias, small beside its two parts, and so
+ * must be what the rounding of an activation does to it: with the sum of the unquantised x the
+ * error of the demo model's products was three times as large. What was not finite makes the sum
+ * so.
  *
  * Codes of a row lie in chunks of 256 elements (the last may have 64, 128 or 192), each in four
  * planes, in the order in which the codes of Q4, Q3 and Q2 weights come out of their words
@@ -102,8 +104,8 @@ struct kern {
     /* Quantises rows r0..r1-1 of x [][n] into the same rows of a. */
     void (*quantise)(const float *x, int r0, int r1, struct kern_acts *a);
 
-    /* Row o of m times each row of x. Block b adds (integer sum of its codes' products * scale of the
-     * block) * scale of the group to lane b % 16; then group g adds its bias * sum to lane g % 16.
+    /* Row o of m times each row of x. Block b adds (integer sum of its codes' products * scale of
+     * the block) * scale of the group to lane b % 16; then group g adds bias * sum to lane g % 16.
      * Q3 and Q2 count in steps of Q4: code 2q or 4q, bias + 0.5 or 1.5 scales. */
     void (*product)(const struct kern_matrix *m, const struct kern_input *x,
                     const struct kern_output *out);

@@ -1,5 +1,5 @@
-/* The AVX2 tier on processors with AVX-VNNI: the same vectors, and one instruction for four products
- * of bytes and their sum. The whole numbers are the same, so the bits are too. */
+/* The AVX2 tier on processors with AVX-VNNI: the same vectors, and one instruction for four
+ * products of bytes and their sum. The whole numbers are the same, so the bits are too. */
 #ifdef __x86_64__
 #include "kern/tiers.h"
 

@@ -1,5 +1,5 @@
-/* The reference tier: the definition of every kernel, in plain loops that nobody optimises. Each sum
- * says its order; fmaf is one rounding on every machine. Faster tiers give the same bits. */
+/* The reference tier: the definition of every kernel, in plain loops that nobody optimises. Each
+ * sum says its order; fmaf is one rounding on every machine. Faster tiers give the same bits. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* Products of every vector tier: one body, so that all follow one order of additions. A tier's file
  * includes its vec_*.h, then this, once; alone this header is empty.
  *
- * A chunk of 256 elements is 16 lanes, so KERN_PARTS vectors of KERN_VEC lanes: the parts. Each lane
- * holds one block: four bytes of each plane, whose 16 products add up to the block's whole number.
+ * A chunk of 256 elements is 16 lanes, so KERN_PARTS vectors of KERN_VEC lanes: the parts. Each
+ * lane holds one block: four bytes of each plane, whose 16 products add up to the block's whole
+ * number.
  *
  * A tile is W weight rows times A activation rows, all sums in registers: the codes of a weight row
  * are unpacked once for A rows. Which tile an output falls into changes none of its additions. */

@@ -8,8 +8,9 @@
  *      len --step(R rows of the sequence)--> len, R pending --commit(n <= R)--> len + n
  *
  * Sequences know nothing of one another: while one has rows pending, others may step, prefill and
- * commit, up to ENGINE_ROWS_MAX rows of an engine pending in all. What is computed does not depend on how tokens were split into steps (docs/numerics.md). An
- * engine and its sequences are used by one thread at a time. */
+ * commit, up to ENGINE_ROWS_MAX rows of an engine pending in all. What is computed does not depend
+ * on how tokens were split into steps (docs/numerics.md). An engine and its sequences are used by
+ * one thread at a time. */
 #ifndef MODEL_ENGINE_H
 #define MODEL_ENGINE_H
 

@@ -40,7 +40,8 @@ struct save_form {
 
 /* Appends the state of n tokens. E_NOMEM. */
 int save_write(const struct save_form *f, int n, struct buf *out, struct err *e);
-/* Overwrites the parts and says how many tokens there are. E_FORMAT, E_LIMIT: nothing is touched. */
+/* Overwrites the parts and says how many tokens there are. E_FORMAT, E_LIMIT: nothing is
+ * touched. */
 int save_read(const struct save_form *f, const void *data, size_t bytes, int *n, struct err *e);
 
 #endif

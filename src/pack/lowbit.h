@@ -1,9 +1,9 @@
 /* The experts of a store in 3 and 2 bits, made from its 4-bit records: experts3.bin with
- * manifest3.json, experts2.bin with manifest2.json (docs/format.md, "Low-bit stores"). Both are made
- * in one pass over experts.bin.
+ * manifest3.json, experts2.bin with manifest2.json (docs/format.md, "Low-bit stores"). Both are
+ * made in one pass over experts.bin.
  *
- * A kill at any moment leaves no manifestN.json, and so no copy, or a whole one: the old manifest is
- * removed before the first byte is written, and the new one is written last. */
+ * A kill at any moment leaves no manifestN.json, and so no copy, or a whole one: the old manifest
+ * is removed before the first byte is written, and the new one is written last. */
 #ifndef PACK_LOWBIT_H
 #define PACK_LOWBIT_H
 

@@ -1,14 +1,14 @@
 /* The numbers of a made-up store (synth.h): each a function of seed, name and place.
  *
- * Codes are uniform; a group's scale is sigma / 4.61 varied by 25 % either way, with either sign, and
- * its bias -7.5 scale, so that weights have mean 0 and deviation sigma = gain / sqrt(columns). Gains
- * keep each block's output near 1, and logits near 4. Norms are near 1, routers give logits of
- * deviation 6.
+ * Codes are uniform; a group's scale is sigma / 4.61 varied by 25 % either way, with either sign,
+ * and its bias -7.5 scale, so that weights have mean 0 and deviation sigma = gain / sqrt(columns).
+ * Gains keep each block's output near 1, and logits near 4. Norms are near 1, routers give logits
+ * of deviation 6.
  *
  * Skew: in each record layer experts have a random rank r from 0, and the router's row of an expert
- * is scaled by (r + 1)^-skew, so that a few are chosen often. With 10 of 512 experts and logits that
- * are normal (simulated), the most used quarter gets .24 of the choices at 0, .47 at 0.1, .74 at
- * 0.25, .96 at 0.5. */
+ * is scaled by (r + 1)^-skew, so that a few are chosen often. With 10 of 512 experts and logits
+ * that are normal (simulated), the most used quarter gets .24 of the choices at 0, .47 at 0.1, .74
+ * at 0.25, .96 at 0.5. */
 #ifndef PACK_SYNTH_VALUES_H
 #define PACK_SYNTH_VALUES_H
 

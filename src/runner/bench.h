@@ -1,7 +1,7 @@
 /* How fast a model runs here: prompts and answers, repeated, with what each cost in reads from disk
  * and memory. Tokens are random numbers of the seed, so that runs of other engines and settings can
- * be compared; with a prompt of words or with drafts answers are the model's own (greedy), since only
- * those can be guessed. */
+ * be compared; with a prompt of words or with drafts answers are the model's own (greedy), since
+ * only those can be guessed. */
 #ifndef RUNNER_BENCH_H
 #define RUNNER_BENCH_H
 

@@ -33,9 +33,9 @@ struct check_kind {
 };
 
 /* Choices (routes, selected positions) may turn out otherwise where two were nearly equally good: a
- * route whose weights agree within the tolerance, rank by rank, is such a near tie. It is counted and
- * is no difference. But what is computed behind it is computed from other experts or positions, so
- * from there on values are compared apart and do not decide. */
+ * route whose weights agree within the tolerance, rank by rank, is such a near tie. It is counted
+ * and is no difference. But what is computed behind it is computed from other experts or positions,
+ * so from there on values are compared apart and do not decide. */
 struct check_result {
     long n_blocks, n_values; /* compared */
     long n_missing;          /* blocks on the left that the right side does not show */

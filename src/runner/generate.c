@@ -384,8 +384,8 @@ void generation_fail(struct generation *g, const struct err *why)
     g->n_rows = 0;
 }
 
-/* One more token is made, as the sampler says for its position. A failure is told once what was made
- * before it is given. */
+/* One more token is made, as the sampler says for its position. A failure is told once what was
+ * made before it is given. */
 static void draw(struct generation *g, const float *logits)
 {
     struct made *made = &g->made[g->n_made];

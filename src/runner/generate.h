@@ -65,8 +65,9 @@ struct generation;
 int generation_open(struct model *m, struct sequence *seq, const struct tokens *prompt,
                     const struct generate_options *o, struct generation **out, struct err *e);
 void generation_close(struct generation *g);
-/* One more token, by a step if none waits. *text is what became certain by it, perhaps "", borrowed until the next call;
- * NULL once the answer is finished. After a failure only generation_close is left. */
+/* One more token, by a step if none waits. *text is what became certain by it, perhaps "", borrowed
+ * until the next call; NULL once the answer is finished. After a failure only generation_close is
+ * left. */
 int generation_next(struct generation *g, const char **text, size_t *len, struct err *e);
 /* How many tokens wait: so many calls of generation_next will not step. */
 int generation_waiting(const struct generation *g);

@@ -1,8 +1,8 @@
-/* Prompt lookup: what followed the last tokens where they stood before. Texts that repeat (code being
- * edited, a quoted document) are guessed this way at no cost to speak of.
+/* Prompt lookup: what followed the last tokens where they stood before. Texts that repeat (code
+ * being edited, a quoted document) are guessed this way at no cost to speak of.
  *
- * An index of every run of LOOKUP_KEY tokens, made as tokens come: a push and a guess take a bounded
- * number of steps. */
+ * An index of every run of LOOKUP_KEY tokens, made as tokens come: a push and a guess take a
+ * bounded number of steps. */
 #ifndef RUNNER_LOOKUP_H
 #define RUNNER_LOOKUP_H
 

@@ -9,8 +9,8 @@
  * memory. */
 int machine_memory_rate(int n_threads, uint64_t bytes, double *rate, struct err *e);
 
-/* Bytes a second that direct reads of whole records of this precision, in random order, bring with 16
- * of them in flight, measured for about `seconds` (stream/probe.h). */
+/* Bytes a second that direct reads of whole records of this precision, in random order, bring with
+ * 16 of them in flight, measured for about `seconds` (stream/probe.h). */
 int machine_disk_rate(const struct store *s, int bits, double seconds, double *rate, struct err *e);
 
 #endif

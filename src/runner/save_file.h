@@ -1,5 +1,5 @@
-/* A save: a sequence of the public interface as bytes, for a file. What engines save of a sequence is
- * one part of it; around it stands what was said, as tokens and, of a chat, as messages.
+/* A save: a sequence of the public interface as bytes, for a file. What engines save of a sequence
+ * is one part of it; around it stands what was said, as tokens and, of a chat, as messages.
  *
  *   offset  bytes
  *        0     16   "cherenkov save1" and a line end

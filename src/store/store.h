@@ -1,6 +1,6 @@
 /* A packed store, opened read-only: validated views of manifest.json, dense.bin, experts.bin and
- * ngram.bin, and of the optional experts3.bin and experts2.bin (records.h). Opening checks structure
- * and lengths; contents are checked by `cherenkov verify`.
+ * ngram.bin, and of the optional experts3.bin and experts2.bin (records.h). Opening checks
+ * structure and lengths; contents are checked by `cherenkov verify`.
  *
  * A store has experts in at least one precision. Which ones: store_records. */
 #ifndef STORE_STORE_H
