@@ -1,9 +1,9 @@
 /* Reads by io_uring, with registered files. See reader.h. Linux, and only where liburing was there
- * when this was built (HAVE_LIBURING, which the Makefile finds out); elsewhere, and where the kernel
- * forbids it, opening says so.
+ * when this was built (HAVE_LIBURING, which the Makefile finds out); elsewhere, and where the
+ * kernel forbids it, opening says so.
  *
- * Buffers are not registered: that pins memory on the stepping thread, and cost up to 0.5 s for each
- * slot of a pool that was new; a stream got 0.1 of the disk's rate with it and 1.0 without
+ * Buffers are not registered: that pins memory on the stepping thread, and cost up to 0.5 s for
+ * each slot of a pool that was new; a stream got 0.1 of the disk's rate with it and 1.0 without
  * (bench_stream, 8 layers of the released shape, 2 cores under load).
  *
  * All of it belongs to the stepping thread; the kernel writes into a buffer from submission to
