@@ -80,7 +80,7 @@ static struct delta_log log_of(const struct delta_job *x, int row, float *room)
 {
     const struct config *c = &x->g->weights.config;
     const struct layer_pending *p = &x->g->pending.layers[x->b->il];
-    size_t at = (size_t)(x->b->pending + row);
+    size_t at = (size_t)x->b->pending + (size_t)row;
     if (x->b->prefill)
         return (struct delta_log){NULL, room, room + c->dv};
     return (struct delta_log){p->k + at * c->nk * c->dk, p->delta + at * c->nv * c->dv,
@@ -94,7 +94,7 @@ static void delta_head(const struct delta_job *x, const struct segment *s, int r
     const struct config *c = &x->g->weights.config;
     struct scratch *m = &x->g->scratch;
     struct deltanet_state *state = &s->s->layers[x->b->il].deltanet;
-    size_t row = (size_t)(s->first + r), head = row * c->nv + (size_t)iv;
+    size_t row = (size_t)s->first + (size_t)r, head = row * c->nv + (size_t)iv;
     size_t st = (size_t)iv * c->dk * c->dv;
     float beta = m->b[head], *to = state->st[!s->s->plane] + st;
 
@@ -206,7 +206,7 @@ static void replay_item(void *ctx, int item, int member)
     float *to = state->st[!x->s->plane] + at;
     const float *from = state->st[x->s->plane] + at;
     for (int r = 0; r < x->n; r++, from = to) {
-        size_t row = (size_t)(x->s->first + r);
+        size_t row = (size_t)x->s->first + (size_t)r;
         const struct kern_delta d = {.dk = c->dk,
                                      .dv = c->dv,
                                      .k = p->k + row * c->nk * c->dk + key,

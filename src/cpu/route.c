@@ -7,10 +7,11 @@
 
 #include "cpu/blocks.h"
 
-/* The K largest of x[0..E), largest first; what does not compare comes out somewhere. */
+/* The K largest of x[0..E), largest first; what does not compare comes out somewhere. K <= E. */
 static void top(const float *x, int E, int K, int *best)
 {
     int n = 0;
+    memset(best, 0, (size_t)K * sizeof *best);
     for (int ie = 0; ie < E; ie++) {
         if (n == K && !(x[ie] > x[best[K - 1]]))
             continue;

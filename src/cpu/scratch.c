@@ -10,7 +10,7 @@ static int max_int(int a, int b)
 static size_t room_floats(const struct config *c, int max_visible)
 {
     size_t mix = (size_t)MIX_ROWS * c->S * (size_t)(c->h % KERN_CHUNK ? c->h : MIX_COLS);
-    size_t head = (size_t)(2 * c->dk + c->nv / c->nk * c->dv + c->dv + 1);
+    size_t head = 2 * (size_t)c->dk + ((size_t)c->nv / (size_t)c->nk + 1) * (size_t)c->dv + 1;
     size_t H = (size_t)(c->n_heads / c->n_kv), part = H * (size_t)(c->head_dim + ATTEND_PART);
     const size_t rooms[] = {mix,
                             head,

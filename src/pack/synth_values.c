@@ -112,7 +112,7 @@ int synth_values_init(const struct plan *p, uint64_t seed, double skew, struct s
                       struct err *e)
 {
     struct synth_values v = {.plan = p, .seed = seed, .skew = skew};
-    v.op = mem_zalloc(p->target.n_dense, sizeof *v.op);
+    v.op = mem_zalloc(p->target.n_dense, sizeof(void *));
     v.part = mem_zalloc(p->target.n_dense, sizeof *v.part);
     if (!v.op || !v.part) {
         synth_values_free(&v);
@@ -189,7 +189,7 @@ void synth_record(const struct synth_values *v, int il, int ie, uint8_t *to)
     uint64_t layer = stream_of(v, v->plan->target.layer_prefixes[il]);
     size_t codes = (size_t)x->inter * (size_t)x->h / 2, sides = codes * 2 / (size_t)x->group;
     for (int k = 0; k < EXPERT_MATRICES; k++) {
-        uint64_t stream = rng_at(layer, (uint64_t)(ie * EXPERT_MATRICES + k));
+        uint64_t stream = rng_at(layer, (uint64_t)ie * EXPERT_MATRICES + (uint64_t)k);
         float sigma = EXPERT_GAIN / sqrtf((float)(k == EXPERT_DOWN ? x->inter : x->h));
         uint16_t *scale = (uint16_t *)(void *)(to + x->s[k]);
         uint16_t *bias = (uint16_t *)(void *)(to + x->b[k]);

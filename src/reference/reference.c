@@ -248,7 +248,7 @@ static int reference_prefill(struct engine *base, struct sequence *s, const int3
                              float *logits, struct err *e)
 {
     struct reference *g = (struct reference *)base;
-    struct row rows[ENGINE_ROWS_MAX];
+    struct row rows[ENGINE_ROWS_MAX] = {{NULL, 0}};
     for (int r = 0; r < n && r < ENGINE_ROWS_MAX; r++)
         rows[r] = (struct row){s, tokens[r]};
     int rc = rows_check(g, rows, n, e);

@@ -324,7 +324,7 @@ static int next(cherenkov_sequence *s, const char **text, struct err *e)
 /* All tokens that a step made. */
 static int take_all(cherenkov_sequence *s, const char **text, struct err *e)
 {
-    const char *piece;
+    const char *piece = NULL;
     buf_clear(&s->given);
     do {
         if (next(s, &piece, e))
