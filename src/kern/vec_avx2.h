@@ -278,12 +278,12 @@ KERN_INLINE vec part_weight(const uint16_t *scales, int k)
 {
     const __m256i to_top = _mm256_setr_epi32(0x0100FFFF, 0x0100FFFF, 0x0100FFFF, 0x0100FFFF,
                                              0x0302FFFF, 0x0302FFFF, 0x0302FFFF, 0x0302FFFF);
-    int32_t two;
+    uint32_t two;
     if (KERN_KNOWN(k == 2))
         memcpy(&two, scales, sizeof two);
-    else
-        two = scales[0] | scales[k - 1] << 16; /* for k = 1 a number for lanes that stay zero */
-    return _mm256_castsi256_ps(_mm256_shuffle_epi8(_mm256_set1_epi32(two), to_top));
+    else /* for k = 1 a number for lanes that stay zero */
+        two = scales[0] | (uint32_t)scales[k - 1] << 16;
+    return _mm256_castsi256_ps(_mm256_shuffle_epi8(_mm256_set1_epi32((int32_t)two), to_top));
 }
 
 #endif
