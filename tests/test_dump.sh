@@ -31,8 +31,9 @@ dump() {
 }
 
 expect 0 '' "$CHERENKOV_BIN" pack models/demo --output "$store"
-expect 0 '^equal$' check
-expect 0 '^equal$' check --ids 3745,654,258,559 --tolerance 0
+expect 0 '^equal$' check --against reference
+expect 0 '^equal within the tolerance$' check --against cpu
+expect 0 '^equal$' check --ids 3745,654,258,559 --tolerance 0 --against reference
 
 expect 0 '' dump --ids 3745,654,258,559
 expect 0 '^equal$' check --ids 3745,654,258,559 --against "$room/dump"
