@@ -19,8 +19,8 @@ static const char *const contents[] = {
                  "{%- if mood is defined %}[{{ mood }}]{% endif %}"
                  "{%- if add_generation_prompt %}<assistant>{% endif %}",
     [BROKEN] = "line one\n{% if x %}",
-    [ENDLESS] = "\n{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}"
-                "{% endfor %}",
+    [ENDLESS] = ("\n{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}"
+                 "{% endfor %}"),
 };
 
 static int setup(void **state)

@@ -3,7 +3,8 @@
  * `ticket` is (stage << 32 | next item). An item is taken by adding one to it, which fails if the
  * stage has changed. So a member that comes late finds nothing to do, and the caller waits for
  * items, never for members: one that the system has put aside holds up nothing but what it holds.
- * n, fn and ctx change only between stages, when every item has been taken: what a member read of
+ * n, fn and ctx change only between stages, behind a ticket that no item can be taken by (CLOSED): a
+ * member that saw a new one of them with the old ticket fails to add to it. What a member read of
  * them belongs to the stage in which its addition succeeds. */
 #include "cpu/team.h"
 
@@ -17,7 +18,7 @@
 
 /* Some 100 us: longer than what the caller does between two stages, shorter than what a waiting
  * program would be blamed for (expected). */
-enum { SPINS = 3000, STAGE_SHIFT = 32 };
+enum { SPINS = 3000, STAGE_SHIFT = 32, CLOSED = INT32_MAX };
 
 struct member {
     struct team *team;
@@ -111,10 +112,11 @@ void team_run(struct team *t, int n, team_fn *fn, void *ctx)
         return;
     }
     uint32_t stage = (uint32_t)(atomic_load(&t->ticket) >> STAGE_SHIFT) + 1;
-    atomic_store_explicit(&t->n, n, memory_order_relaxed);
-    atomic_store_explicit(&t->fn, fn, memory_order_relaxed);
-    atomic_store_explicit(&t->ctx, ctx, memory_order_relaxed);
-    atomic_store_explicit(&t->done, 0, memory_order_relaxed);
+    atomic_store(&t->ticket, (uint64_t)(stage - 1) << STAGE_SHIFT | CLOSED);
+    atomic_store_explicit(&t->n, n, memory_order_release);
+    atomic_store_explicit(&t->fn, fn, memory_order_release);
+    atomic_store_explicit(&t->ctx, ctx, memory_order_release);
+    atomic_store_explicit(&t->done, 0, memory_order_release);
     atomic_store(&t->ticket, (uint64_t)stage << STAGE_SHIFT);
     if (atomic_load(&t->sleeping))
         wake_all(t);
@@ -131,9 +133,9 @@ static void take_items(struct team *t, int member, uint32_t stage)
 {
     for (;;) {
         uint64_t at = atomic_load_explicit(&t->ticket, memory_order_acquire);
-        int n = atomic_load_explicit(&t->n, memory_order_relaxed), item = (int)(uint32_t)at;
-        team_fn *fn = atomic_load_explicit(&t->fn, memory_order_relaxed);
-        void *ctx = atomic_load_explicit(&t->ctx, memory_order_relaxed);
+        int n = atomic_load_explicit(&t->n, memory_order_acquire), item = (int)(uint32_t)at;
+        team_fn *fn = atomic_load_explicit(&t->fn, memory_order_acquire);
+        void *ctx = atomic_load_explicit(&t->ctx, memory_order_acquire);
         if (at >> STAGE_SHIFT != stage || item >= n)
             return;
         if (!atomic_compare_exchange_weak(&t->ticket, &at, at + 1))
