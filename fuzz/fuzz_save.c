@@ -47,7 +47,8 @@ static void seal(uint8_t *save, size_t n, const struct reference *g)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct reference g = {.base = {NULL, &weights}, .options = {.drafts = true}, .identity = 7};
+    struct reference g = {
+        .base = {.weights = &weights}, .options = {.drafts = true}, .identity = 7};
     struct sequence *s;
     struct err e = {0};
     struct buf again = BUF_INIT;
