@@ -3,8 +3,8 @@
  * `ticket` is (stage << 32 | next item). An item is taken by adding one to it, which fails if the
  * stage has changed. So a member that comes late finds nothing to do, and the caller waits for
  * items, never for members: one that the system has put aside holds up nothing but what it holds.
- * n, fn and ctx change only between stages, behind a ticket that no item can be taken by (CLOSED): a
- * member that saw a new one of them with the old ticket fails to add to it. What a member read of
+ * n, fn and ctx change only between stages, behind a ticket that no item can be taken by (CLOSED):
+ * a member that saw a new one of them with the old ticket fails to add to it. What a member read of
  * them belongs to the stage in which its addition succeeds. */
 #include "cpu/team.h"
 
