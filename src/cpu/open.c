@@ -91,15 +91,9 @@ static int resolve_options(struct cpu *g, const struct engine_options *o, struct
 {
     const struct config *c = &g->weights.config;
     struct engine_options *out = &g->options;
-    *out = *o;
-    out->expert_bits = o->expert_bits ? o->expert_bits : 4;
-    if (out->expert_bits < 2 || out->expert_bits > 4)
-        return ERR(e, E_ARG, "experts of %d bits: want 4, 3 or 2", o->expert_bits);
-    out->mtp_norm = o->mtp_norm == -1 ? (int)c->mtp_norm : o->mtp_norm;
-    if (out->mtp_norm != MTP_NORM_ALL && out->mtp_norm != MTP_NORM_STREAM)
-        return ERR(e, E_ARG, "draft head norm %d: want -1, %d (all) or %d (stream)", o->mtp_norm,
-                   MTP_NORM_ALL, MTP_NORM_STREAM);
-    out->drafts = o->drafts && c->n_mtp;
+    int rc = engine_options_resolve(c, o, out, e);
+    if (rc)
+        return rc;
     out->threads = o->threads ? o->threads : os_cpu_count();
     if (out->threads < 1 || out->threads > THREADS_MAX)
         return ERR(e, E_ARG, "%d threads: want 1 to %d, or 0 for one of each processor", o->threads,

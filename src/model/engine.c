@@ -22,6 +22,21 @@ const char *seen_name(enum seen what)
     return names[what];
 }
 
+int engine_options_resolve(const struct config *c, const struct engine_options *o,
+                           struct engine_options *out, struct err *e)
+{
+    *out = *o;
+    out->expert_bits = o->expert_bits ? o->expert_bits : 4;
+    if (out->expert_bits < 2 || out->expert_bits > 4)
+        return ERR(e, E_ARG, "experts of %d bits: want 4, 3 or 2", o->expert_bits);
+    out->mtp_norm = o->mtp_norm == -1 ? (int)c->mtp_norm : o->mtp_norm;
+    if (out->mtp_norm != MTP_NORM_ALL && out->mtp_norm != MTP_NORM_STREAM)
+        return ERR(e, E_ARG, "draft head norm %d: want -1, %d (all) or %d (stream)", o->mtp_norm,
+                   MTP_NORM_ALL, MTP_NORM_STREAM);
+    out->drafts = o->drafts && c->n_mtp;
+    return 0;
+}
+
 int32_t engine_argmax(const float *logits, int vocab)
 {
     int32_t best = 0;

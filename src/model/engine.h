@@ -142,6 +142,11 @@ struct engine {
     int chunk; /* the most tokens that prefill takes */
 };
 
+/* out = o with the three that decide what is computed filled in: expert_bits, mtp_norm, drafts (off
+ * where the model has no head). E_ARG names the one that is wrong. */
+int engine_options_resolve(const struct config *c, const struct engine_options *o,
+                           struct engine_options *out, struct err *e);
+
 /* argmax with ties to the lower index. */
 int32_t engine_argmax(const float *logits, int vocab);
 

@@ -81,21 +81,6 @@ static void engine_place(struct reference *g, struct layout *a)
     scratch_place(g, &g->scratch, a);
 }
 
-static int options_check(const struct config *c, const struct engine_options *o,
-                         struct engine_options *out, struct err *e)
-{
-    *out = *o;
-    out->expert_bits = o->expert_bits ? o->expert_bits : 4;
-    if (out->expert_bits < 2 || out->expert_bits > 4)
-        return ERR(e, E_ARG, "experts of %d bits: want 4, 3 or 2", o->expert_bits);
-    out->mtp_norm = o->mtp_norm == -1 ? (int)c->mtp_norm : o->mtp_norm;
-    if (out->mtp_norm != MTP_NORM_ALL && out->mtp_norm != MTP_NORM_STREAM)
-        return ERR(e, E_ARG, "draft head norm %d: want -1, %d (all) or %d (stream)", o->mtp_norm,
-                   MTP_NORM_ALL, MTP_NORM_STREAM);
-    out->drafts = o->drafts && c->n_mtp;
-    return 0;
-}
-
 static void reference_close(struct engine *base)
 {
     struct reference *g = (struct reference *)base;
@@ -134,7 +119,7 @@ static int reference_open(const struct weights *w, const struct engine_options *
     if (!g)
         return ERR(e, E_NOMEM, "no memory for an engine");
     g->base = (struct engine){&reference_engine, w, ENGINE_ROWS_MAX};
-    int rc = options_check(&w->config, o, &g->options, e);
+    int rc = engine_options_resolve(&w->config, o, &g->options, e);
     rc = rc ? rc : engine_fill(g, e);
     if (rc) {
         reference_close(&g->base);
