@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,12 @@ static bool faulty(enum file_fault kind, bool sticky)
     return left == 1;
 }
 
+static void maybe_die(void)
+{
+    if (faulty(FILE_FAULT_KILL, false))
+        raise(SIGKILL);
+}
+
 /* pread and pwrite with the faults that tests ask for. */
 static ssize_t read_some(int fd, void *to, size_t n, uint64_t off)
 {
@@ -45,6 +52,7 @@ static ssize_t read_some(int fd, void *to, size_t n, uint64_t off)
 
 static ssize_t write_some(int fd, const void *from, size_t n, uint64_t off)
 {
+    maybe_die();
     errno = faulty(FILE_FAULT_INTR, false) ? EINTR : faulty(FILE_FAULT_WRITE, true) ? ENOSPC : 0;
     if (errno)
         return -1;
@@ -139,6 +147,7 @@ int file_set_size(const struct file *f, uint64_t size, struct err *e)
 
 int file_sync(const struct file *f, struct err *e)
 {
+    maybe_die();
     bool fail = faulty(FILE_FAULT_SYNC, false);
     if (fail)
         errno = EIO;
@@ -207,6 +216,7 @@ int file_replace(const char *path, const void *data, size_t n, struct err *e)
     if ((rc = file_create(tmp, &f, e)) || (rc = file_write_at(&f, 0, data, n, e)) ||
         (rc = file_sync(&f, e)) || (rc = file_close(&f, e)))
         goto fail;
+    maybe_die();
     if (faulty(FILE_FAULT_RENAME, false) ? (errno = EIO) : rename(tmp, path)) {
         rc = err_sys(e, "%s: renaming %s to it failed", path, tmp);
         goto fail;

@@ -75,6 +75,7 @@ enum file_fault {
     FILE_FAULT_RENAME, /* file_replace's rename fails with EIO */
     FILE_FAULT_SHORT,  /* reads and writes move at most one byte a call, from the nth on */
     FILE_FAULT_INTR,   /* a read or write is interrupted by a signal before it moves anything */
+    FILE_FAULT_KILL,   /* the process is killed before a write, a sync or a rename */
     FILE_FAULT_COUNT,
 };
 void file_fault_at(enum file_fault kind, long nth);
