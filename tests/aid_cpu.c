@@ -9,7 +9,7 @@
 #include "tests/aid_test.h"
 
 const struct engine_options aid_run_defaults = {
-    .mtp_norm = -1, .drafts = true, .threads = 2, .ctx = 512, .chunk = 64};
+    .mtp_norm = -1, .drafts = true, .threads = 2, .ctx = 512, .chunk = 64, .no_ranking = true};
 
 void aid_packed_open(struct aid_packed *p, const char *checkpoint)
 {

@@ -46,6 +46,8 @@ void answer_flags_init(struct answer_flags *a, struct flag *rows)
          "guesses of the draft head, or from what the text says elsewhere (auto)", 0, 0},
         {"draft-always", FLAG_BOOL, &a->draft_always, NULL,
          "N guesses for every step, whether they pay or not", 0, 0},
+        {"no-ranking", FLAG_BOOL, &a->no_ranking, NULL,
+         "do not keep, for the next start, which experts were used", 0, 0},
     };
     *a = (struct answer_flags){.top_k = -1, .seed = -1, .temperature = NAN, .top_p = NAN};
     a->min_p = a->presence = a->frequency = a->repetition = NAN;
@@ -77,6 +79,7 @@ int answer_model_options(const struct answer_flags *a, const char *command,
     if (model_flags_options(&a->model, command, out, e))
         return -e->code;
     out->ctx = (int)a->ctx;
+    out->engine_options.no_ranking = a->no_ranking;
     out->engine_options.drafts = a->drafts > 0 && a->draft_source != DRAFTS_LOOKUP;
     return 0;
 }

@@ -14,14 +14,14 @@ struct answer_flags {
     int64_t ctx, max_tokens, top_k, seed; /* top_k, seed: -1 when not given */
     int64_t drafts;
     int draft_source; /* enum draft_source */
-    bool draft_always;
+    bool draft_always, no_ranking;
     double temperature, top_p, min_p; /* NAN when not given, all six */
     double presence, frequency, repetition;
     struct flag_list stop;
     bool greedy, ignore_eos, think, no_think;
 };
 
-enum { ANSWER_FLAGS = 20 + MODEL_FLAGS };
+enum { ANSWER_FLAGS = 21 + MODEL_FLAGS };
 
 /* The table's rows, ANSWER_FLAGS of them, with *a set to what holds when no flag is given. */
 void answer_flags_init(struct answer_flags *a, struct flag *rows);

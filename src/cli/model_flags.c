@@ -91,6 +91,7 @@ int model_flags_options(const struct model_flags *f, const char *command, struct
         .pool = (enum engine_pool)f->pool,
         .chunk = (int)f->chunk,
         .reads = (enum engine_reads)f->reads,
+        .no_ranking = true, /* what measures leaves a store as it is */
         .miss_bits = f->miss_experts < 0 ? 0 : 3 - f->miss_experts,
         .cut_weak = f->cut_weak,
     };

@@ -191,6 +191,7 @@ static int open_stream(struct cpu *g, const struct budget *b, struct err *e)
                                       .no_lookahead = o->no_lookahead,
                                       .cut_weak = o->cut_weak,
                                       .counters = n,
+                                      .keep_ranking = !o->no_ranking,
                                       .reader = g->reader};
     g->lookahead = !o->no_lookahead && o->pool == ENGINE_POOL_COPY && b->slots < x->n_layers * x->E;
     return stream_open(s, &so, &g->stream, e);

@@ -93,7 +93,9 @@ int ranking_write(const struct store *s, const float *use, struct err *e)
     size_t count = n_uses(s), n = HEAD + 4 * count + SUM;
     char *path = file_join(s->dir, "ranking.bin");
     uint8_t *p = mem_alloc(n);
+    struct file lock = FILE_CLOSED;
     int rc = path && p ? 0 : ERR(e, E_NOMEM, "out of memory");
+    rc = rc ? rc : file_lock_dir(s->dir, &lock, e);
     if (!rc) {
         memcpy(p, magic, NAME);
         put(p + 8, identity(s), 8);
@@ -107,6 +109,7 @@ int ranking_write(const struct store *s, const float *use, struct err *e)
         put(p + n - SUM, XXH3_64bits(p, n - SUM), SUM);
         rc = file_replace(path, p, n, e);
     }
+    file_drop(&lock);
     mem_free(p);
     mem_free(path);
     return rc;

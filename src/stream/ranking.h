@@ -20,7 +20,8 @@
 int ranking_read(const struct store *s, float *use, struct err *e);
 /* The same from the file's bytes. */
 int ranking_parse(const struct store *s, const void *data, size_t n, float *use, struct err *e);
-/* Replaces the file. Fails where the directory cannot be written. */
+/* Replaces the file, whole or not at all. Fails where the directory cannot be written, or while
+ * another program writes there. */
 int ranking_write(const struct store *s, const float *use, struct err *e);
 
 #endif

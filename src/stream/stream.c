@@ -76,6 +76,7 @@ int stream_open(const struct store *s, const struct stream_options *o, struct st
         stream_close(st);
         return rc;
     }
+    reads_pump(st); /* the warm-up begins */
     *out = st;
     return 0;
 }
