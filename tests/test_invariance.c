@@ -1,5 +1,6 @@
 /* Engine "cpu": the same bits, whatever the way to them. Each test compares logits, drafts and the
- * bytes of a save, all exactly, with a run of single steps. */
+ * bytes of a save, all exactly, with a run of single steps. The whole list runs on two models:
+ * "micro" at every position, and the demonstration model around its QSA budget. */
 #include "tests/aid_test.h"
 
 #include <stdlib.h>
@@ -9,26 +10,48 @@
 #include "base/cpuid.h"
 #include "base/mem.h"
 #include "tests/aid_cpu.h"
-#include "tests/aid_golden.h"
 
-enum { TEXT = 200, CTX = 256, TAIL = 5, DEPTH = 3 };
+enum { TEXT = 200, CTX = 256, TAIL = 5, DEPTH = 3, NEAR = 6 };
 
-static struct aid_packed packed; /* "micro": a QSA budget of 16 tokens */
+/* A model, and how much of a text leads past its budget: in a build of this speed or a slow one. */
+struct subject {
+    const char *name, *checkpoint;
+    int budget, n_text, n_text_slow;
+    int n_saves, n_saves_slow; /* positions up to which there are saves ... */
+    int every;                 /* ... of which so many are skipped, but none near the budget */
+};
+
+static const struct subject subjects[] = {
+    {"micro", GOLDENS "micro/mlx4", 16, 100, 40, TEXT, 30, 1},
+    {"demo", DEMO, 128, 144, 136, TEXT, 136, 9},
+};
+
+static const struct subject *subject;
+static struct aid_packed packed;
 static int32_t text[TEXT];
-static int n_text; /* fewer in slow builds */
+static int n_text, n_saves;
+static struct buf want; /* what single steps give */
+
+static void truth(struct buf *out);
 
 static int set_up(void **state)
 {
     (void)state;
-    aid_packed_open(&packed, aid_golden("micro"));
+    bool slow = aid_slower() > 1;
+    aid_packed_open(&packed, subject->checkpoint);
+    assert_int_equal(packed.w.config.index_budget, subject->budget);
     aid_tokens(11, packed.w.config.vocab, TEXT, text);
-    n_text = aid_slower() > 1 ? 40 : 100;
+    n_text = slow ? subject->n_text_slow : subject->n_text;
+    n_saves = slow ? subject->n_saves_slow : subject->n_saves;
+    want = BUF_INIT;
+    truth(&want);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
+    buf_free(&want);
     aid_packed_close(&packed);
     return 0;
 }
@@ -66,15 +89,14 @@ static void add_tail(struct aid_run *r, struct buf *out)
     mem_free(logits);
 }
 
-static void same_bytes(const struct buf *got, const struct buf *want, const char *what, int which)
+static void same_bytes(const struct buf *got, const struct buf *as, const char *what, int which)
 {
     struct err e = {0};
     assert_ok(buf_check(got, &e), e);
-    if (got->len != want->len || memcmp(got->data, want->data, got->len) != 0)
-        fail_msg("%s %d: other bits than single steps give", what, which);
+    if (got->len != as->len || memcmp(got->data, as->data, got->len) != 0)
+        fail_msg("%s: %s %d: other bits than single steps give", subject->name, what, which);
 }
 
-/* What single steps give. */
 static void truth(struct buf *out)
 {
     struct aid_run r;
@@ -89,10 +111,9 @@ static void test_chunks(void **state)
 {
     static const int chunks[] = {1, 2, 3, 7, 64, TEXT};
     struct engine_options o = aid_run_defaults;
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf got = BUF_INIT;
     struct aid_run r;
     (void)state;
-    truth(&want);
     o.chunk = TEXT;
     aid_run_open(&r, &cpu_engine, &packed.w, &o, CTX);
     for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
@@ -103,17 +124,15 @@ static void test_chunks(void **state)
         same_bytes(&got, &want, "chunks of", chunks[i]);
     }
     aid_run_close(&r);
-    buf_free(&want);
     buf_free(&got);
 }
 
 static void test_step_sizes(void **state)
 {
     static const int sizes[] = {2, 3, 5, 16, 64};
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf got = BUF_INIT;
     struct aid_run r;
     (void)state;
-    truth(&want);
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         buf_clear(&got);
@@ -123,16 +142,14 @@ static void test_step_sizes(void **state)
         same_bytes(&got, &want, "steps of", sizes[i]);
     }
     aid_run_close(&r);
-    buf_free(&want);
     buf_free(&got);
 }
 
 static void test_threads(void **state)
 {
     struct engine_options o = aid_run_defaults;
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf got = BUF_INIT;
     (void)state;
-    truth(&want);
     for (int threads = 1; threads <= 4; threads++) {
         struct aid_run r;
         o.threads = threads;
@@ -144,7 +161,6 @@ static void test_threads(void **state)
         aid_run_close(&r);
         same_bytes(&got, &want, "threads:", threads);
     }
-    buf_free(&want);
     buf_free(&got);
 }
 
@@ -152,12 +168,11 @@ static void test_threads(void **state)
 static void test_tiers(void **state)
 {
     static const char *const tiers[] = {"ref", "avx2", "avx512", "neon"};
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf got = BUF_INIT;
     const char *was = getenv("CHERENKOV_CPU");
     char *kept = was ? mem_strdup(was) : NULL;
     int n = 0;
     (void)state;
-    truth(&want);
     for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++) {
         struct err e = {0};
         unsigned cpu;
@@ -174,7 +189,6 @@ static void test_tiers(void **state)
         unsetenv("CHERENKOV_CPU");
     print_message("note: %d tiers give the same bits\n", n);
     mem_free(kept);
-    buf_free(&want);
     buf_free(&got);
 }
 
@@ -184,14 +198,14 @@ static void feed_among(struct aid_run *r, struct sequence *const *others, int n,
 {
     struct err e = {0};
     struct row rows[ENGINE_ROWS_MAX];
-    bool want[ENGINE_ROWS_MAX] = {0};
+    bool shown[ENGINE_ROWS_MAX] = {0};
     int R = 0, at = 0, each[8];
     float *all = mem_array((size_t)r->vocab * ENGINE_ROWS_MAX, sizeof *all);
     assert_non_null(all);
     for (int j = 0; j <= n; j++) {
         if (j == n / 2) {
             at = R;
-            want[R] = true;
+            shown[R] = true;
             rows[R++] = (struct row){r->seq, text[i]};
         }
         if (j == n)
@@ -200,7 +214,7 @@ static void feed_among(struct aid_run *r, struct sequence *const *others, int n,
         for (int k = 0; k < each[j]; k++)
             rows[R++] = (struct row){others[j], text[(i * 7 + j * 13 + k) % n_text]};
     }
-    assert_ok(r->g->ops->step(r->g, rows, R, want, all, &e), e);
+    assert_ok(r->g->ops->step(r->g, rows, R, shown, all, &e), e);
     memcpy(logits, all + (size_t)at * (size_t)r->vocab, (size_t)r->vocab * sizeof *logits);
     assert_ok(r->g->ops->commit(r->g, r->seq, 1, &e), e);
     for (int j = 0; j < n; j++)
@@ -208,32 +222,36 @@ static void feed_among(struct aid_run *r, struct sequence *const *others, int n,
     mem_free(all);
 }
 
+/* From where the last tokens of `STEPS` cross the budget. */
 static void test_neighbours(void **state)
 {
     enum { N = 7, STEPS = 30 };
+    int from = subject->budget - 10 > STEPS ? subject->budget - 10 : 0;
     struct aid_run r;
     struct sequence *others[N];
     struct err e = {0};
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf alone = BUF_INIT, got = BUF_INIT;
     (void)state;
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
     float *logits = mem_array((size_t)r.vocab * STEPS, sizeof *logits);
     float *one = mem_array((size_t)r.vocab, sizeof *one);
     assert_true(logits && one);
-    aid_run_feed(&r, text, STEPS, 1, logits);
-    add_save(&r, &want);
+    aid_run_prefill(&r, text, from, 64, NULL);
+    aid_run_feed(&r, text + from, STEPS, 1, logits);
+    add_save(&r, &alone);
     for (int i = 0; i < N; i++)
         assert_ok(r.g->ops->sequence_open(r.g, CTX, &others[i], &e), e);
     for (int n = 1; n <= N; n++) {
         r.g->ops->sequence_reset(r.seq);
+        aid_run_prefill(&r, text, from, 64, NULL);
         for (int i = 0; i < STEPS; i++) {
-            feed_among(&r, others, n, i, one);
+            feed_among(&r, others, n, from + i, one);
             aid_same_floats(one, logits + (size_t)i * (size_t)r.vocab, (size_t)r.vocab,
                             "among neighbours");
         }
         buf_clear(&got);
         add_save(&r, &got);
-        same_bytes(&got, &want, "neighbours:", n);
+        same_bytes(&got, &alone, "neighbours:", n);
         for (int i = 0; i < N; i++)
             r.g->ops->sequence_reset(others[i]);
     }
@@ -242,7 +260,7 @@ static void test_neighbours(void **state)
     mem_free(logits);
     mem_free(one);
     aid_run_close(&r);
-    buf_free(&want);
+    buf_free(&alone);
     buf_free(&got);
 }
 
@@ -250,10 +268,9 @@ static void test_neighbours(void **state)
 static void test_rollback(void **state)
 {
     struct err e = {0};
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf got = BUF_INIT;
     struct aid_run r;
     (void)state;
-    truth(&want);
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
     float *logits = mem_array((size_t)r.vocab * ENGINE_ROWS_MAX, sizeof *logits);
     assert_non_null(logits);
@@ -271,14 +288,18 @@ static void test_rollback(void **state)
     same_bytes(&got, &want, "rollback", 0);
     mem_free(logits);
     aid_run_close(&r);
-    buf_free(&want);
     buf_free(&got);
 }
 
-/* At every position of a text that crosses the budget: saved, restored elsewhere, and on. */
+/* Whether a save is tried at this position: at all of them, or not far from the budget. */
+static bool saves_at(int i)
+{
+    return i % subject->every == 0 || abs(i - subject->budget) <= NEAR;
+}
+
+/* Saved, restored elsewhere, and on: at positions of a text that crosses the budget. */
 static void test_save(void **state)
 {
-    int n = aid_slower() > 1 ? 30 : TEXT;
     struct err e = {0};
     struct buf save = BUF_INIT, again = BUF_INIT;
     struct aid_run r;
@@ -288,17 +309,21 @@ static void test_save(void **state)
     assert_ok(r.g->ops->sequence_open(r.g, CTX, &other, &e), e);
     float *logits = mem_array((size_t)r.vocab * 2, sizeof *logits), *second = logits + r.vocab;
     assert_non_null(logits);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_saves; i++) {
         const struct row row = {other, text[i]};
-        buf_clear(&save);
-        buf_clear(&again);
-        add_save(&r, &save);
-        assert_ok(r.g->ops->restore(r.g, other, save.data, save.len, &e), e);
-        assert_ok(r.g->ops->save(r.g, other, &again, &e), e);
-        same_bytes(&again, &save, "save at", i);
-        assert_ok(r.g->ops->step(r.g, &row, 1, NULL, second, &e), e);
+        bool saved = saves_at(i);
+        if (saved) {
+            buf_clear(&save);
+            buf_clear(&again);
+            add_save(&r, &save);
+            assert_ok(r.g->ops->restore(r.g, other, save.data, save.len, &e), e);
+            assert_ok(r.g->ops->save(r.g, other, &again, &e), e);
+            same_bytes(&again, &save, "save at", i);
+            assert_ok(r.g->ops->step(r.g, &row, 1, NULL, second, &e), e);
+        }
         aid_run_feed(&r, text + i, 1, 1, logits);
-        aid_same_floats(second, logits, (size_t)r.vocab, "after a restore");
+        if (saved)
+            aid_same_floats(second, logits, (size_t)r.vocab, "after a restore");
     }
     r.g->ops->sequence_close(other);
     mem_free(logits);
@@ -307,25 +332,49 @@ static void test_save(void **state)
     buf_free(&again);
 }
 
-/* Drafting between steps changes neither the state nor what follows. */
+/* The next step of a run with drafts: the first `right` of `depth` drafts are what the text says,
+ * the others what the draft head does, or wrong. `accept` rows are kept. */
+static void verify(struct aid_run *r, int at, int depth, int right, int accept)
+{
+    struct err e = {0};
+    struct row rows[DEPTH + 1];
+    const bool none[DEPTH + 1] = {0};
+    int32_t guess[DEPTH];
+    float *logits = mem_array((size_t)r->vocab * DEPTH, sizeof *logits);
+    assert_non_null(logits);
+    if (depth && at) /* the head wants something to go on from */
+        assert_ok(r->g->ops->draft(r->seq, text[at], depth, guess, logits, &e), e);
+    for (int i = 0; i <= depth; i++)
+        rows[i] = (struct row){r->seq, i <= right ? text[at + i]
+                                       : at       ? guess[i - 1]
+                                                  : text[(at + 3 * i) % n_text]};
+    assert_ok(r->g->ops->step(r->g, rows, depth + 1, none, NULL, &e), e);
+    assert_ok(r->g->ops->commit(r->g, r->seq, accept, &e), e);
+    mem_free(logits);
+}
+
+/* Drafts of every depth, and every count of accepted ones, none and all among them: neither what is
+ * drafted nor what is taken back shows in the state or in what follows. */
 static void test_drafts(void **state)
 {
-    struct buf want = BUF_INIT, got = BUF_INIT, drafts = BUF_INIT;
+    struct buf got = BUF_INIT;
     struct aid_run r;
     (void)state;
-    truth(&want);
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
-    for (int i = 0; i < n_text - TAIL; i++) {
-        aid_run_feed(&r, text + i, 1, 1, NULL);
-        buf_clear(&drafts);
-        add_drafts(&r, text[(i * 3) % n_text], &drafts);
+    for (int depth = 0; depth <= DEPTH; depth++) {
+        buf_clear(&got);
+        r.g->ops->sequence_reset(r.seq);
+        for (int at = 0, i = 0; at < n_text - TAIL; i++) {
+            int left = n_text - TAIL - at, accept = i % (depth + 2);
+            accept = accept < left ? accept : left;
+            verify(&r, at, depth, accept - 1, accept);
+            at += accept;
+        }
+        add_tail(&r, &got);
+        same_bytes(&got, &want, "drafts", depth);
     }
-    add_tail(&r, &got);
-    same_bytes(&got, &want, "drafts", DEPTH);
     aid_run_close(&r);
-    buf_free(&want);
     buf_free(&got);
-    buf_free(&drafts);
 }
 
 static void test_allocates_nothing(void **state)
@@ -359,5 +408,10 @@ int main(void)
         cmocka_unit_test(test_drafts),
         cmocka_unit_test(test_allocates_nothing),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    int failed = 0;
+    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
+        subject = &subjects[i];
+        failed += cmocka_run_group_tests_name(subject->name, tests, set_up, tear_down);
+    }
+    return failed;
 }
