@@ -1,5 +1,6 @@
-/* Engine "cpu": the same bits whatever the disk does and however much of the experts is in memory,
- * and a read that fails is a failure of its step alone. */
+/* Engine "cpu": the same bits whatever the disk does, whatever leaves the pool and however much of
+ * the experts is in memory, and a read that fails is a failure of its step alone. All of it on
+ * "micro" and on the demonstration model, with texts that cross the budget of their indexers. */
 #include "tests/aid_test.h"
 
 #include <string.h>
@@ -9,26 +10,47 @@
 #include "stream/reader.h"
 #include "stream/stream.h"
 #include "tests/aid_cpu.h"
-#include "tests/aid_golden.h"
 
-enum { TEXT = 80, CTX = 128, PROMPT = 40, ROUNDS = 20 };
+enum { TEXT = 160, CTX = 192 };
 
-static struct aid_packed packed; /* "micro": 5 record layers of 16 experts */
+/* A model and a text: so much of it is a prompt, the rest comes step by step. */
+struct subject {
+    const char *name, *checkpoint;
+    int n_prompt, n_text, n_text_slow;
+    int rounds, rounds_slow; /* of what is repeated */
+};
+
+static const struct subject subjects[] = {
+    {"micro", GOLDENS "micro/mlx4", 40, 80, 50, 20, 5}, /* 5 record layers of 16 experts */
+    {"demo", DEMO, 124, 140, 134, 20, 2},               /* 9 of 32 */
+};
+
+static const struct subject *subject;
+static struct aid_packed packed;
 static int32_t text[TEXT];
-static int n_text;
+static int n_text, n_rounds;
+static struct buf want; /* what an engine with all experts in memory gives */
+
+static void run_with(const struct engine_options *o, struct buf *out);
 
 static int set_up(void **state)
 {
     (void)state;
-    aid_packed_open(&packed, aid_golden("micro"));
+    bool slow = aid_slower() > 1;
+    aid_packed_open(&packed, subject->checkpoint);
     aid_tokens(23, packed.w.config.vocab, TEXT, text);
-    n_text = aid_slower() > 1 ? 50 : TEXT;
+    n_text = slow ? subject->n_text_slow : subject->n_text;
+    n_rounds = slow ? subject->rounds_slow : subject->rounds;
+    assert_in_range(packed.w.config.index_budget, 1, n_text - 6);
+    want = BUF_INIT;
+    run_with(&aid_run_defaults, &want);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
+    buf_free(&want);
     aid_packed_close(&packed);
     return 0;
 }
@@ -50,9 +72,9 @@ static void run(struct aid_run *r, struct buf *out)
     assert_non_null(logits);
     buf_clear(out);
     r->g->ops->sequence_reset(r->seq);
-    aid_run_prefill(r, text, PROMPT, 16, logits);
+    aid_run_prefill(r, text, subject->n_prompt, 16, logits);
     buf_add(out, logits, (size_t)r->vocab * sizeof *logits);
-    for (int i = PROMPT, n; i < n_text; i += n) {
+    for (int i = subject->n_prompt, n; i < n_text; i += n) {
         n = i % 3 + 1 < n_text - i ? i % 3 + 1 : n_text - i;
         aid_run_feed(r, text + i, n, n, logits);
         buf_add(out, logits, (size_t)r->vocab * (size_t)n * sizeof *logits);
@@ -71,57 +93,54 @@ static void run_with(const struct engine_options *o, struct buf *out)
     aid_run_close(&r);
 }
 
-static void same_bytes(const struct buf *got, const struct buf *want, const char *what)
+static void same_bytes(const struct buf *got, const char *what)
 {
     struct err e = {0};
     assert_ok(buf_check(got, &e), e);
-    if (got->len != want->len || memcmp(got->data, want->data, got->len) != 0)
-        fail_msg("%s: other bits than with all experts in memory", what);
+    if (got->len != want.len || memcmp(got->data, want.data, got->len) != 0)
+        fail_msg("%s: %s: other bits than with all experts in memory", subject->name, what);
 }
 
 static void test_pools(void **state)
 {
-    struct engine_options all = aid_run_defaults, o = small_pool();
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct engine_options o = small_pool();
+    struct buf got = BUF_INIT;
     (void)state;
-    run_with(&all, &want);
     run_with(&o, &got);
-    same_bytes(&got, &want, "the smallest pool");
+    same_bytes(&got, "the smallest pool");
     o.no_lookahead = true;
     run_with(&o, &got);
-    same_bytes(&got, &want, "without lookahead");
+    same_bytes(&got, "without lookahead");
     o = small_pool();
     o.pool_slots += 7;
     o.threads = 1;
     run_with(&o, &got);
-    same_bytes(&got, &want, "a few slots more, one thread");
+    same_bytes(&got, "a few slots more, one thread");
     o = aid_run_defaults;
     o.pool = ENGINE_POOL_MAP;
     run_with(&o, &got);
-    same_bytes(&got, &want, "records used in place");
-    buf_free(&want);
+    same_bytes(&got, "records used in place");
     buf_free(&got);
 }
 
 static void test_reads(void **state)
 {
     static const enum engine_reads reads[] = {ENGINE_READS_AUTO, ENGINE_READS_PREAD};
-    struct engine_options all = aid_run_defaults, o = small_pool();
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct engine_options o = small_pool();
+    struct buf got = BUF_INIT;
     (void)state;
-    run_with(&all, &want);
     for (int i = 0; i < 2; i++)
         for (o.read_depth = 1; o.read_depth <= 8; o.read_depth += 7) {
             o.reads = reads[i];
             run_with(&o, &got);
-            same_bytes(&got, &want, "io_uring or pread");
+            same_bytes(&got, "io_uring or pread");
         }
-    buf_free(&want);
     buf_free(&got);
 }
 
-/* An engine whose reads go through a spoiling reader. */
-static void open_spoilt(struct aid_run *r, const struct reader_faults *f,
+/* An engine whose reads go through a spoiling reader, and whose records leave the pool at random if
+ * evict_seed is not 0. */
+static void open_spoilt(struct aid_run *r, const struct reader_faults *f, uint64_t evict_seed,
                         struct reader_faults **live)
 {
     struct err e = {0};
@@ -129,69 +148,77 @@ static void open_spoilt(struct aid_run *r, const struct reader_faults *f,
     const struct engine_options o = small_pool();
     assert_ok(reader_pread_open(4, &inner, &e), e);
     assert_ok(reader_fault_open(inner, f, &outer, live, &e), e);
-    assert_ok(cpu_open_reader(&packed.w, &o, outer, &r->g, &e), e);
+    assert_ok(cpu_open_tampered(&packed.w, &o, outer, evict_seed, &r->g, &e), e);
     assert_ok(r->g->ops->sequence_open(r->g, CTX, &r->seq, &e), e);
     r->vocab = packed.w.config.vocab;
 }
 
+/* A disk that is slow now and then, and gives everything in pieces and in any order. */
+static void run_slowly(uint64_t seed, uint64_t evict_seed, struct buf *out)
+{
+    struct reader_faults f = {.seed = seed,
+                              .delay = 8,
+                              .shorten = 3,
+                              .interrupt = 3,
+                              .reorder = true},
+                         *live;
+    struct aid_run r;
+    open_spoilt(&r, &f, evict_seed, &live);
+    run(&r, out);
+    aid_run_close(&r);
+}
+
 static void test_a_slow_disk(void **state)
 {
-    int rounds = aid_slower() > 1 ? 2 : 6;
-    struct engine_options all = aid_run_defaults;
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf got = BUF_INIT;
     (void)state;
-    run_with(&all, &want);
-    for (int i = 0; i < rounds; i++) {
-        struct reader_faults f = {.seed = (uint64_t)i + 1,
-                                  .delay = 8,
-                                  .shorten = 3,
-                                  .interrupt = 3,
-                                  .reorder = true},
-                             *live;
-        struct aid_run r;
-        open_spoilt(&r, &f, &live);
-        run(&r, &got);
-        same_bytes(&got, &want, "delays, short reads, interruptions");
-        aid_run_close(&r);
+    for (int i = 0; i < n_rounds / 5 + 1; i++) {
+        run_slowly((uint64_t)i + 1, 0, &got);
+        same_bytes(&got, "delays, short reads, interruptions");
     }
-    buf_free(&want);
+    buf_free(&got);
+}
+
+static void test_random_eviction(void **state)
+{
+    struct buf got = BUF_INIT;
+    (void)state;
+    for (int i = 0; i < n_rounds / 5 + 1; i++) {
+        run_slowly((uint64_t)i + 100, (uint64_t)i + 1, &got);
+        same_bytes(&got, "random eviction under delays");
+    }
     buf_free(&got);
 }
 
 /* 20 repetitions, each with more or less left in the pool by the one before. */
 static void test_repetitions(void **state)
 {
-    struct engine_options all = aid_run_defaults, o = small_pool();
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct engine_options o = small_pool();
+    struct buf got = BUF_INIT;
     struct aid_run r;
-    int rounds = aid_slower() > 1 ? 3 : ROUNDS;
     (void)state;
-    run_with(&all, &want);
     o.pool_slots += 5;
     aid_run_open(&r, &cpu_engine, &packed.w, &o, CTX);
-    for (int i = 0; i < rounds; i++) {
+    for (int i = 0; i < n_rounds; i++) {
         run(&r, &got);
-        same_bytes(&got, &want, "a repetition");
+        same_bytes(&got, "a repetition");
     }
     aid_run_close(&r);
-    buf_free(&want);
     buf_free(&got);
 }
 
 /* Every read fails for a while: steps and chunks fail by name and leave the sequence as it was. */
 static void test_a_failing_disk(void **state)
 {
-    struct engine_options all = aid_run_defaults;
-    struct buf want = BUF_INIT, got = BUF_INIT;
+    struct buf got = BUF_INIT;
     struct reader_faults f = {.seed = 3}, *live;
     struct aid_run r;
     int failed = 0;
     (void)state;
-    run_with(&all, &want);
-    open_spoilt(&r, &f, &live);
+    open_spoilt(&r, &f, 0, &live);
     float *logits = mem_array((size_t)r.vocab, sizeof *logits);
     assert_non_null(logits);
-    for (int i = 0; i < PROMPT; i++) {
+    for (int i = 0; i < subject->n_prompt; i++) {
         struct err e = {0};
         const struct row row = {r.seq, text[i]};
         live->fail = 2;
@@ -209,21 +236,25 @@ static void test_a_failing_disk(void **state)
         }
         assert_int_equal(r.g->ops->sequence_length(r.seq), i + 1);
     }
-    assert_in_range(failed, 5, PROMPT);
+    assert_in_range(failed, 5, subject->n_prompt);
     run(&r, &got);
-    same_bytes(&got, &want, "after failures");
+    same_bytes(&got, "after failures");
     mem_free(logits);
     aid_run_close(&r);
-    buf_free(&want);
     buf_free(&got);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),          cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_a_slow_disk),    cmocka_unit_test(test_repetitions),
-        cmocka_unit_test(test_a_failing_disk),
+        cmocka_unit_test(test_pools),       cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_a_slow_disk), cmocka_unit_test(test_random_eviction),
+        cmocka_unit_test(test_repetitions), cmocka_unit_test(test_a_failing_disk),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    int failed = 0;
+    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
+        subject = &subjects[i];
+        failed += cmocka_run_group_tests_name(subject->name, tests, set_up, tear_down);
+    }
+    return failed;
 }

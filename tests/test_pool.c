@@ -66,6 +66,33 @@ static void test_recency_leads_and_frequency_breaks_ties(void **state)
     pool_close(&p);
 }
 
+/* With a seed, what goes next is drawn from all that may: each comes up, and pinned ones do not. */
+static void test_random_eviction(void **state)
+{
+    (void)state;
+    struct pool p;
+    int drawn[SLOTS] = {0};
+    open_pool(&p);
+    p.evict_seed = 5;
+    for (int key = 0; key < SLOTS; key++)
+        bring(&p, key);
+    p.slot[2].pin = 0;
+    for (int i = 0; i < 200; i++) {
+        int slot = pool_vacancy(&p);
+        assert_int_equal(pool_vacancy(&p), slot); /* asking changes nothing */
+        drawn[slot]++;
+        pool_drop(&p, slot);
+        int key = 0;
+        while (p.where[key] != POOL_NONE)
+            key++;
+        pool_reserve(&p, slot, key);
+        pool_arrived(&p, slot);
+    }
+    for (int i = 0; i < SLOTS; i++)
+        assert_true(i == 2 ? !drawn[i] : drawn[i] > 20);
+    pool_close(&p);
+}
+
 static void test_counts_decay(void **state)
 {
     (void)state;
@@ -141,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recency_leads_and_frequency_breaks_ties),
+        cmocka_unit_test(test_random_eviction),
         cmocka_unit_test(test_counts_decay),
         cmocka_unit_test(test_random_transitions),
     };

@@ -10,9 +10,11 @@
 
 extern const struct engine_ops cpu_engine;
 
-/* cpu_engine.open with a reader of the caller's between the engine and the disk: tests spoil reads
- * there. It belongs to the engine once this succeeds. */
-int cpu_open_reader(const struct weights *w, const struct engine_options *o, struct reader *reader,
-                    struct engine **out, struct err *e);
+/* cpu_engine.open for tests of streaming: with a reader of the caller's between the engine and the
+ * disk, where reads are spoilt (it belongs to the engine once this succeeds; NULL: none), and, from
+ * a seed that is not 0, with records that leave the pool at random. */
+int cpu_open_tampered(const struct weights *w, const struct engine_options *o,
+                      struct reader *reader, uint64_t evict_seed, struct engine **out,
+                      struct err *e);
 
 #endif

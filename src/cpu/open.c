@@ -30,17 +30,19 @@ static void derive(struct cpu *g);
 int cpu_open(const struct weights *w, const struct engine_options *o, struct engine **out,
              struct err *e)
 {
-    return cpu_open_reader(w, o, NULL, out, e);
+    return cpu_open_tampered(w, o, NULL, 0, out, e);
 }
 
-int cpu_open_reader(const struct weights *w, const struct engine_options *o, struct reader *reader,
-                    struct engine **out, struct err *e)
+int cpu_open_tampered(const struct weights *w, const struct engine_options *o,
+                      struct reader *reader, uint64_t evict_seed, struct engine **out,
+                      struct err *e)
 {
     struct budget b;
     struct cpu *g = mem_zalloc(1, sizeof *g);
     if (!g)
         return ERR(e, E_NOMEM, "no memory for an engine");
     g->reader = reader;
+    g->evict_seed = evict_seed;
     g->weights.config = w->config;
     g->weights.source = w->source;
     for (int m = 0; m < w->config.n_ple; m++)
@@ -192,7 +194,8 @@ static int open_stream(struct cpu *g, const struct budget *b, struct err *e)
                                       .cut_weak = o->cut_weak,
                                       .counters = n,
                                       .keep_ranking = !o->no_ranking,
-                                      .reader = g->reader};
+                                      .reader = g->reader,
+                                      .evict_seed = g->evict_seed};
     g->lookahead = !o->no_lookahead && o->pool == ENGINE_POOL_COPY && b->slots < x->n_layers * x->E;
     return stream_open(s, &so, &g->stream, e);
 }

@@ -176,6 +176,7 @@ struct cpu {
     struct weights weights;        /* their dense part in memory of our own */
     struct dense dense;
     struct reader *reader; /* what the stream reads through, or NULL; the stream's own */
+    uint64_t evict_seed;   /* of the stream; for tests */
     struct stream *stream;
     struct kern kern;
     struct team *team;

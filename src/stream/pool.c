@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 
 int pool_open(struct pool *p, int n_slots, size_t slot_bytes, int n_keys, struct err *e)
 {
@@ -55,10 +56,27 @@ uint8_t *pool_bytes(const struct pool *p, int slot)
     return p->pages.data + (size_t)slot * p->slot_bytes;
 }
 
+/* For tests: of all that may go, the one with the lowest lot. */
+static int drawn_vacancy(const struct pool *p)
+{
+    int best = POOL_NONE;
+    uint64_t lowest = 0;
+    for (int i = p->oldest; i != POOL_NONE; i = p->slot[i].next) {
+        uint64_t lot = rng_at(p->evict_seed, p->n_reserved * (uint64_t)p->n + (uint64_t)i);
+        if (p->slot[i].pin == POOL_NONE && (best == POOL_NONE || lot < lowest)) {
+            best = i;
+            lowest = lot;
+        }
+    }
+    return best;
+}
+
 int pool_vacancy(const struct pool *p)
 {
     if (p->free != POOL_NONE)
         return p->free;
+    if (p->evict_seed)
+        return drawn_vacancy(p);
     int best = POOL_NONE, seen = 0;
     float least = 0;
     for (int i = p->oldest; i != POOL_NONE && seen < POOL_CANDIDATES; i = p->slot[i].next) {
@@ -117,6 +135,7 @@ void pool_reserve(struct pool *p, int slot, int key)
     struct slot *s = &p->slot[slot];
     p->free = s->next;
     p->n_free--;
+    p->n_reserved++;
     s->next = POOL_NONE;
     s->state = SLOT_READING;
     s->key = key;

@@ -47,6 +47,8 @@ struct pool {
     uint32_t *freq_round; /* of freq's last change */
     int oldest, newest, free;
     uint32_t round;
+    uint64_t evict_seed; /* for tests: not 0, what goes next is any that may, drawn from this */
+    uint64_t n_reserved; /* so far */
 };
 
 int pool_open(struct pool *p, int n_slots, size_t slot_bytes, int n_keys, struct err *e);

@@ -200,6 +200,7 @@ static int open_pool(struct stream *st, struct err *e)
     int rc = pool_open(&st->pool, slots, (size_t)bytes, n_keys, e);
     if (rc)
         return rc;
+    st->pool.evict_seed = st->o.evict_seed;
     st->counters->pool_slots = (uint64_t)slots;
     st->counters->pool_bytes = st->pool.pages.bytes;
     return 0;

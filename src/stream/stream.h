@@ -42,6 +42,7 @@ struct stream_options {
     bool keep_ranking;         /* fill free slots with what earlier runs used, and note what this
                                   one did, in the store's directory where that can be written */
     struct reader *reader;     /* NULL: made by the stream; tests put a fault-injecting one here */
+    uint64_t evict_seed;       /* 0; for tests: records leave the pool at random, from this seed */
 };
 
 /* Slots without which no visit can go on: those of one batch of decode. */
