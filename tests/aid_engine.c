@@ -198,7 +198,7 @@ static int fake_open(const struct weights *w, const struct engine_options *o, st
     (void)o;
     if (!g)
         return ERR(e, E_NOMEM, "no memory for a fake engine");
-    g->base = (struct engine){&fake_ops, w, AID_FAKE_CHUNK};
+    g->base = (struct engine){.ops = &fake_ops, .weights = w, .chunk = AID_FAKE_CHUNK};
     *out = &g->base;
     return 0;
 }

@@ -6,6 +6,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -243,14 +246,59 @@ static void test_output_disk_full(void **state)
     expect(o, 1, "", "standard output");
 }
 
+/* Weights that the system would not lock were never mentioned. In a child, because a limit that was
+ * lowered stays so; root's locks have no limit, unless the program starts without that right. */
+static void test_unlocked_weights_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *arg;
+    } by[] = {{"run", "Hello!"}, {"logits", "--ids=1"}};
+    for (size_t i = 0; i < 2; i++) {
+        int err[2], status;
+        char text[4096];
+        size_t n = 0;
+        ssize_t got;
+        assert_int_equal(pipe(err), 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            const struct rlimit none = {0, 0};
+            dup2(err[1], 2);
+            close(err[0]);
+            if (setrlimit(RLIMIT_MEMLOCK, &none) ||
+                (getuid() == 0 && prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)))
+                _exit(126);
+            execl(aid_program(), "cherenkov", by[i].command, "--engine", "cpu", store, by[i].arg,
+                  (char *)NULL);
+            _exit(127);
+        }
+        close(err[1]);
+        while (n < sizeof text - 1 && (got = read(err[0], text + n, sizeof text - 1 - n)) > 0)
+            n += (size_t)got;
+        text[n] = '\0';
+        close(err[0]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        const char *told = strstr(text, "MB of dense weights cannot be locked: ");
+        if (!told || strstr(strchr(told, '\n'), "cannot be locked"))
+            fail_msg("not told once: %s", text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy_goldens), cmocka_unit_test(test_where_things_come_from),
-        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_sampling),
-        cmocka_unit_test(test_contradictions), cmocka_unit_test(test_drafts),
-        cmocka_unit_test(test_bad_prompts),    cmocka_unit_test(test_bad_stores),
-        cmocka_unit_test(test_interrupt),      cmocka_unit_test(test_output_disk_full),
+        cmocka_unit_test(test_greedy_goldens),
+        cmocka_unit_test(test_where_things_come_from),
+        cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_drafts),
+        cmocka_unit_test(test_bad_prompts),
+        cmocka_unit_test(test_bad_stores),
+        cmocka_unit_test(test_unlocked_weights_are_told),
+        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_output_disk_full),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

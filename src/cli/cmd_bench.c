@@ -79,6 +79,7 @@ static int open_and_run(struct job *j, const char *path, struct bench_result *r,
     mo.engine_options.n_sequences = (int)j->sequences;
     if (model_open(path, &mo, &j->m, e))
         return -e->code;
+    model_flags_say_opening(j->m);
     int rc = j->text ? read_prompt(j, e) : 0;
     const struct bench_options o = {
         .prompt_tokens = (int)j->prompt_tokens,

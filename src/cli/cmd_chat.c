@@ -232,7 +232,7 @@ static int open_all(struct chat *c, const char *path, struct err *e)
     if (!rc)
         rc = line_open(history, &c->line, e);
     if (!rc)
-        model_flags_say_probe(c->m);
+        model_flags_say_opening(c->m);
     c->o.on_text = on_text;
     c->o.ctx = c;
     c->terminal = os_is_terminal(0);

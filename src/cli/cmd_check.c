@@ -179,7 +179,7 @@ static int open_and_compare(struct job *j, const char *path, const char *text, s
     o->without_text = j->ids_arg != NULL;
     int rc = model_open(path, o, &j->m, e);
     if (!rc)
-        model_flags_say_probe(j->m);
+        model_flags_say_opening(j->m);
     if (!rc)
         rc = compare(j, text, e);
     close_side(&j->left);

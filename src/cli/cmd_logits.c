@@ -204,7 +204,7 @@ static int open_and_compute(struct job *j, const char *path, struct err *e)
     o.ctx = (int)(j->ids.n + (size_t)j->greedy);
     if (model_open(path, &o, &j->m, e))
         return -e->code;
-    model_flags_say_probe(j->m);
+    model_flags_say_opening(j->m);
     int rc = model_check_ids(j->m, &j->ids, e);
     if (!rc && j->f32)
         rc = file_create(j->f32, &j->file, e);

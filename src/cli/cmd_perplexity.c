@@ -124,7 +124,7 @@ static int open_and_compute(struct job *j, const char *path, struct err *e)
         return -e->code;
     j->window = j->m->ctx;
     j->stride = j->stride ? j->stride : (j->window + 1) / 2;
-    model_flags_say_probe(j->m);
+    model_flags_say_opening(j->m);
     int rc = tokenizer_encode(j->m->tokenizer, j->text.data, j->text.len, false, &j->ids, e);
     if (!rc)
         rc = model_check_ids(j->m, &j->ids, e);

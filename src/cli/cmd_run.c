@@ -95,7 +95,7 @@ static int open_and_answer(struct job *j, const char *path, struct err *e)
     if (answer_model_options(&j->answer, "run", &mo, e) || model_open(path, &mo, &j->m, e))
         return -e->code;
     const struct engine_ops *ops = j->m->engine->ops;
-    model_flags_say_probe(j->m);
+    model_flags_say_opening(j->m);
     int rc =
         j->raw ? tokenizer_encode(j->m->tokenizer, j->text.data, j->text.len, false, &j->prompt, e)
                : render(j, e);

@@ -99,7 +99,7 @@ int model_flags_options(const struct model_flags *f, const char *command, struct
     return 0;
 }
 
-void model_flags_say_probe(const struct model *m)
+void model_flags_say_opening(const struct model *m)
 {
     char disk[UNITS_ROOM], memory[UNITS_ROOM];
     const struct model_rates *r = &m->rates;
@@ -107,4 +107,6 @@ void model_flags_say_probe(const struct model *m)
         log_say(LOG_INFO, "this machine: disk %s/s with %d reads in flight, memory %s/s",
                 units_bytes(disk, (uint64_t)r->disk), r->depth,
                 units_bytes(memory, (uint64_t)r->memory));
+    if (m->engine->remark)
+        log_say(LOG_INFO, "%s", m->engine->remark);
 }

@@ -27,7 +27,7 @@ int model_flags_bits(const struct model_flags *f);
  * those whose answers depend on the cache. */
 int model_flags_options(const struct model_flags *f, const char *command, struct model_options *out,
                         struct err *e);
-/* What --probe measured, on stderr; nothing without it. */
-void model_flags_say_probe(const struct model *m);
+/* What --probe measured, and what the engine remarks, on stderr; mostly nothing. */
+void model_flags_say_opening(const struct model *m);
 
 #endif

@@ -3,10 +3,12 @@
 #include "cpu/open.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/cpuid.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "base/units.h"
 #include "cpu/cpu.h"
 #include "cpu/state.h"
 #include "model/identity.h"
@@ -25,6 +27,7 @@ static int check_model(const struct weights *w, struct err *e);
 static int share_memory(struct cpu *g, struct budget *b, struct err *e);
 static int load_weights(struct cpu *g, const struct weights *w, struct err *e);
 static int open_parts(struct cpu *g, const struct budget *b, struct err *e);
+static void remark_unlocked(struct cpu *g);
 static void derive(struct cpu *g);
 
 int cpu_open(const struct weights *w, const struct engine_options *o, struct engine **out,
@@ -57,6 +60,8 @@ int cpu_open_tampered(const struct weights *w, const struct engine_options *o,
         return rc;
     }
     derive(g);
+    if (!g->dense.locked)
+        remark_unlocked(g);
     *out = &g->base;
     return 0;
 }
@@ -140,7 +145,8 @@ static int share_memory(struct cpu *g, struct budget *b, struct err *e)
         .slots_min = map ? 0 : stream_slots_min(s),
         .slots_max = map ? 0 : s->manifest.experts.n_layers * s->manifest.experts.E,
     };
-    g->base = (struct engine){&cpu_engine, &g->weights, o->chunk ? o->chunk : CHUNK_DEFAULT};
+    g->base = (struct engine){
+        .ops = &cpu_engine, .weights = &g->weights, .chunk = o->chunk ? o->chunk : CHUNK_DEFAULT};
     for (;;) {
         struct err why = {0};
         wish.scratch = scratch_bytes(g);
@@ -164,6 +170,16 @@ static int load_weights(struct cpu *g, const struct weights *w, struct err *e)
     if (rc)
         g->weights = (struct weights){0};
     return rc;
+}
+
+static void remark_unlocked(struct cpu *g)
+{
+    char room[UNITS_ROOM];
+    snprintf(g->remark, sizeof g->remark,
+             "%s of dense weights %s: steps get slow if the system takes their memory for other "
+             "programs (ulimit -l says how much may be locked)",
+             units_bytes(room, g->dense.size), g->dense.why);
+    g->base.remark = g->remark;
 }
 
 static int open_stream(struct cpu *g, const struct budget *b, struct err *e)

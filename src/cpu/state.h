@@ -175,6 +175,7 @@ struct cpu {
     struct engine_options options; /* resolved */
     struct weights weights;        /* their dense part in memory of our own */
     struct dense dense;
+    char remark[256];      /* of base.remark */
     struct reader *reader; /* what the stream reads through, or NULL; the stream's own */
     uint64_t evict_seed;   /* of the stream; for tests */
     struct stream *stream;

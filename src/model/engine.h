@@ -139,7 +139,8 @@ struct engine_ops {
 struct engine {
     const struct engine_ops *ops;
     const struct weights *weights;
-    int chunk; /* the most tokens that prefill takes */
+    int chunk;          /* the most tokens that prefill takes */
+    const char *remark; /* what whoever opened it should know, one line; NULL: nothing */
 };
 
 /* out = o with the three that decide what is computed filled in: expert_bits, mtp_norm, drafts (off

@@ -118,7 +118,7 @@ static int reference_open(const struct weights *w, const struct engine_options *
     struct reference *g = mem_zalloc(1, sizeof *g);
     if (!g)
         return ERR(e, E_NOMEM, "no memory for an engine");
-    g->base = (struct engine){&reference_engine, w, ENGINE_ROWS_MAX};
+    g->base = (struct engine){.ops = &reference_engine, .weights = w, .chunk = ENGINE_ROWS_MAX};
     int rc = engine_options_resolve(&w->config, o, &g->options, e);
     rc = rc ? rc : engine_fill(g, e);
     if (rc) {
