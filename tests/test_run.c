@@ -246,6 +246,20 @@ static void test_output_disk_full(void **state)
     expect(o, 1, "", "standard output");
 }
 
+/* With what --probe measured, the closing line says what share of it was used. */
+static void test_shares_of_the_machine(void **state)
+{
+    (void)state;
+    const char *argv[] = {"cherenkov", "run",     "--engine", "cpu", "--probe",
+                          store,       "Say hi.", "--greedy", NULL};
+    struct aid_output o;
+    aid_run(argv, NULL, &o);
+    const char *line = strstr(buf_str(&o.err), "cherenkov: prompt ");
+    if (o.status || !line || !strstr(line, "% of the disk)") || !strstr(line, "% of the memory)"))
+        fail_msg("no shares: %s", buf_str(&o.err));
+    aid_output_free(&o);
+}
+
 /* Weights that the system would not lock were never mentioned. In a child, because a limit that was
  * lowered stays so; root's locks have no limit, unless the program starts without that right. */
 static void test_unlocked_weights_are_told(void **state)
@@ -296,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_drafts),
         cmocka_unit_test(test_bad_prompts),
         cmocka_unit_test(test_bad_stores),
+        cmocka_unit_test(test_shares_of_the_machine),
         cmocka_unit_test(test_unlocked_weights_are_told),
         cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_output_disk_full),

@@ -159,22 +159,30 @@ static void add_read_rate(const struct model *m, const struct counters *c, struc
         buf_printf(line, " (%.0f %% of the disk)", share(r, m->rates.disk));
 }
 
-/* What the engine counted; what it did not is left out. */
-static void add_counters(const struct model *m, const struct counters *c, struct buf *line)
+/* How fast weights went through products, where --probe measured what memory gives. */
+static void add_memory_rate(const struct model *m, const struct counters *c, double seconds,
+                            struct buf *line)
 {
     char room[UNITS_ROOM];
-    uint64_t bytes = 0, uses = 0, hits = 0;
-    for (int i = 0; i < CAUSE_COUNT; i++)
-        bytes += c->bytes[i];
-    for (int il = 0; il < c->n_layers; il++) {
-        uses += c->layer[il].uses;
-        hits += c->layer[il].hits;
-    }
-    if (bytes)
-        buf_printf(line, "; read %s", units_bytes(room, bytes));
+    const double r = rate((double)c->touched_bytes, seconds);
+    if (r > 0 && m->rates.depth)
+        buf_printf(line, ", weights at %s/s (%.0f %% of the memory)",
+                   units_bytes(room, (uint64_t)r), share(r, m->rates.memory));
+}
+
+/* What the engine counted in so many seconds of computing; what it did not is left out. */
+static void add_counters(const struct model *m, const struct counters *c, double seconds,
+                         struct buf *line)
+{
+    char room[UNITS_ROOM];
+    const struct counters_sum sum = counters_sum(c);
+    const uint64_t uses = sum.hits + sum.misses;
+    if (sum.read_bytes)
+        buf_printf(line, "; read %s", units_bytes(room, sum.read_bytes));
     add_read_rate(m, c, line);
     if (uses)
-        buf_printf(line, ", experts cached %.1f %%", share((double)hits, (double)uses));
+        buf_printf(line, ", experts cached %.1f %%", share((double)sum.hits, (double)uses));
+    add_memory_rate(m, c, seconds, line);
 }
 
 void answer_figures(const struct model *m, const struct generate_result *r,
@@ -192,7 +200,7 @@ void answer_figures(const struct model *m, const struct generate_result *r,
         buf_printf(&line, ", %d of %d drafts right (%.0f %%)", r->n_accepted, r->n_drafted,
                    share(r->n_accepted, r->n_drafted));
     if (c)
-        add_counters(m, c, &line);
+        add_counters(m, c, r->prefill_s + r->decode_s, &line);
     buf_printf(&line, "; engine %s, finish %s", m->engine->ops->name, finish_name(r->finish));
     if (o->sample.temperature > 0)
         buf_printf(&line, ", seed %llu", (unsigned long long)o->sample.seed);

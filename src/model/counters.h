@@ -35,10 +35,15 @@ struct counters {
     uint64_t reads[CAUSE_COUNT][COUNTER_BITS_MAX]; /* records; n-gram blocks count under [0] */
     uint64_t bytes[CAUSE_COUNT];                   /* from disk */
     uint64_t wait_ns[CAUSE_COUNT];                 /* the stepping thread stood still */
-    uint64_t read_ns;           /* at least one demand or prefill read was open */
-    uint64_t touched_bytes;     /* weights that products went through */
-    uint64_t drafted, accepted; /* written by the runner */
+    uint64_t read_ns;       /* at least one demand or prefill read was open */
+    uint64_t touched_bytes; /* weights that products went through */
     uint64_t pool_slots, pool_bytes, dense_bytes, sequence_bytes, scratch_bytes; /* sizes */
 };
+
+/* Over causes, and over layers. */
+struct counters_sum {
+    uint64_t read_bytes, hits, misses;
+};
+struct counters_sum counters_sum(const struct counters *c);
 
 #endif

@@ -23,9 +23,10 @@ struct bench {
     int round;     /* repetitions begun: each has tokens of its own, or the pool would know them */
 };
 
-/* The counters that matter, added up. */
+/* The counters that matter, so far. */
 struct tally {
-    uint64_t read_bytes, touched_bytes, read_ns, hits, misses;
+    struct counters_sum sum;
+    uint64_t touched_bytes, read_ns;
 };
 
 static int open_all(struct bench *b, struct err *e);
@@ -120,18 +121,7 @@ static struct tally tally_now(const struct bench *b)
 {
     const struct engine_ops *ops = b->m->engine->ops;
     const struct counters *c = ops->counters ? ops->counters(b->m->engine) : NULL;
-    struct tally t = {0};
-    for (int i = 0; c && i < CAUSE_COUNT; i++)
-        t.read_bytes += c->bytes[i];
-    for (int il = 0; c && il < c->n_layers; il++) {
-        t.hits += c->layer[il].hits;
-        t.misses += c->layer[il].misses;
-    }
-    if (c) {
-        t.touched_bytes = c->touched_bytes;
-        t.read_ns = c->read_ns;
-    }
-    return t;
+    return c ? (struct tally){counters_sum(c), c->touched_bytes, c->read_ns} : (struct tally){0};
 }
 
 static void note(const struct bench *b, struct bench_part *p, struct tally from, double seconds,
@@ -141,11 +131,11 @@ static void note(const struct bench *b, struct bench_part *p, struct tally from,
     p->rate[b->r->repetitions] = seconds > 0 ? (double)tokens / seconds : 0;
     p->tokens += tokens;
     p->seconds += seconds;
-    p->read_bytes += to.read_bytes - from.read_bytes;
+    p->read_bytes += to.sum.read_bytes - from.sum.read_bytes;
     p->touched_bytes += to.touched_bytes - from.touched_bytes;
     p->reading_s += (double)(to.read_ns - from.read_ns) * 1e-9;
-    p->hits += to.hits - from.hits;
-    p->misses += to.misses - from.misses;
+    p->hits += to.sum.hits - from.sum.hits;
+    p->misses += to.sum.misses - from.sum.misses;
 }
 
 static int check_stop(const struct bench *b, struct err *e)
