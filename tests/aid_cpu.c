@@ -1,6 +1,7 @@
 /* Engines on packed stores: see aid_cpu.h. */
 #include "tests/aid_cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -13,12 +14,18 @@ const struct engine_options aid_run_defaults = {
 
 void aid_packed_open(struct aid_packed *p, const char *checkpoint)
 {
+    aid_packed_open_experts(p, checkpoint, "4");
+}
+
+void aid_packed_open_experts(struct aid_packed *p, const char *checkpoint, const char *experts)
+{
     struct err e = {0};
     struct weight_source source;
     struct aid_output o;
     p->dir = aid_tmpdir();
     char *dir = file_join(p->dir, "packed");
-    const char *const argv[] = {"cherenkov", "pack", checkpoint, "--output", dir, NULL};
+    const char *const argv[] = {"cherenkov", "pack",      checkpoint, "--output",
+                                dir,         "--experts", experts,    NULL};
     aid_run(argv, NULL, &o);
     if (o.status)
         fail_msg("pack %s: %s", checkpoint, buf_str(&o.err));
@@ -74,6 +81,42 @@ void aid_run_prefill(struct aid_run *r, const int32_t *tokens, int n, int chunk,
         float *to = i + R == n ? logits : NULL;
         assert_ok(r->g->ops->prefill(r->g, r->seq, tokens + i, R, to, &e), e);
     }
+}
+
+static double log_sum(const float *x, int n)
+{
+    double most = x[engine_argmax(x, n)], sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += exp((double)x[i] - most);
+    return most + log(sum);
+}
+
+void aid_score_add(struct aid_score *s, const float *want, const float *got, int vocab)
+{
+    double want_sum = log_sum(want, vocab), got_sum = log_sum(got, vocab), kl = 0;
+    for (int i = 0; i < vocab; i++) {
+        double p = (double)want[i] - want_sum, q = (double)got[i] - got_sum;
+        kl += exp(p) * (p - q);
+    }
+    s->kl += kl;
+    s->kl_worst = fmax(s->kl_worst, kl);
+    s->n++;
+    s->same += engine_argmax(want, vocab) == engine_argmax(got, vocab);
+}
+
+void aid_run_compare(struct aid_run *ref, struct aid_run *cpu, const int32_t *tokens, int n,
+                     struct aid_score *s)
+{
+    size_t vocab = (size_t)ref->vocab;
+    float *want = mem_array((size_t)n * vocab, sizeof *want);
+    float *got = mem_array((size_t)n * vocab, sizeof *got);
+    assert_true(want && got);
+    aid_run_feed(ref, tokens, n, 64, want);
+    aid_run_feed(cpu, tokens, n, 16, got);
+    for (int i = 0; i < n; i++)
+        aid_score_add(s, want + (size_t)i * vocab, got + (size_t)i * vocab, ref->vocab);
+    mem_free(want);
+    mem_free(got);
 }
 
 void aid_tokens(uint64_t seed, int vocab, int n, int32_t *out)

@@ -14,6 +14,8 @@ struct aid_packed {
     struct weights w;
 };
 void aid_packed_open(struct aid_packed *p, const char *checkpoint);
+/* With experts of these bits too: "4,3,2". */
+void aid_packed_open_experts(struct aid_packed *p, const char *checkpoint, const char *experts);
 void aid_packed_close(struct aid_packed *p);
 
 /* An engine with a sequence of `ctx` tokens. */
@@ -30,6 +32,17 @@ void aid_run_close(struct aid_run *r);
 void aid_run_feed(struct aid_run *r, const int32_t *tokens, int n, int each, float *logits);
 /* Prefills the tokens in chunks; logits [vocab] of the last. */
 void aid_run_prefill(struct aid_run *r, const int32_t *tokens, int n, int chunk, float *logits);
+
+/* How far two engines' predictions are apart: Kullback-Leibler divergence of what the next token may
+ * be, in sum and at most, and how often the best one is the same. */
+struct aid_score {
+    double kl, kl_worst;
+    long n, same;
+};
+void aid_score_add(struct aid_score *s, const float *want, const float *got, int vocab);
+/* The same tokens through both: n of them, in steps of many. */
+void aid_run_compare(struct aid_run *ref, struct aid_run *cpu, const int32_t *tokens, int n,
+                     struct aid_score *s);
 
 /* n tokens that look like text to a tiny model: from a seed, below vocab. */
 void aid_tokens(uint64_t seed, int vocab, int n, int32_t *out);

@@ -3,72 +3,36 @@
 #include "tests/aid_test.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "reference/reference.h"
+#include "runner/sample.h"
 #include "tests/aid_cpu.h"
 #include "tests/aid_demo.h"
 #include "tests/aid_golden.h"
 
-/* Kullback-Leibler divergence of the predictions, and how often their best tokens agree. */
-struct score {
-    double kl, kl_worst;
-    long n, same;
-};
-
-static double log_sum(const float *x, int n)
+/* What the reference says behind `next`, n tokens drawn from all that it holds possible, into
+ * both. */
+static void converse(struct aid_run *ref, struct aid_run *cpu, int32_t next, int n, uint64_t seed,
+                     struct aid_score *s)
 {
-    double most = x[engine_argmax(x, n)], sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += exp((double)x[i] - most);
-    return most + log(sum);
-}
-
-static void score_add(struct score *s, const float *want, const float *got, int vocab)
-{
-    double want_sum = log_sum(want, vocab), got_sum = log_sum(got, vocab), kl = 0;
-    for (int i = 0; i < vocab; i++) {
-        double p = (double)want[i] - want_sum, q = (double)got[i] - got_sum;
-        kl += exp(p) * (p - q);
-    }
-    s->kl += kl;
-    s->kl_worst = fmax(s->kl_worst, kl);
-    s->n++;
-    s->same += engine_argmax(want, vocab) == engine_argmax(got, vocab);
-}
-
-/* The same tokens through both: n of them, in steps of many. */
-static void compare(struct aid_run *ref, struct aid_run *cpu, const int32_t *tokens, int n,
-                    struct score *s)
-{
-    size_t vocab = (size_t)ref->vocab;
-    float *want = mem_array((size_t)n * vocab, sizeof *want);
-    float *got = mem_array((size_t)n * vocab, sizeof *got);
-    assert_true(want && got);
-    aid_run_feed(ref, tokens, n, 64, want);
-    aid_run_feed(cpu, tokens, n, 16, got);
-    for (int i = 0; i < n; i++)
-        score_add(s, want + (size_t)i * vocab, got + (size_t)i * vocab, ref->vocab);
-    mem_free(want);
-    mem_free(got);
-}
-
-/* What the reference says next, n tokens, into both. */
-static void converse(struct aid_run *ref, struct aid_run *cpu, int32_t next, int n, struct score *s)
-{
+    const struct sample_options o = {.temperature = 1, .top_p = 1, .repetition = 1, .seed = seed};
+    struct err e = {0};
+    struct sampler *sampler;
     size_t vocab = (size_t)ref->vocab;
     float *want = mem_array(vocab, sizeof *want), *got = mem_array(vocab, sizeof *got);
     assert_true(want && got);
+    assert_ok(sampler_open(ref->vocab, ref->vocab, &o, &sampler, &e), e);
     for (int i = 0; i < n; i++) {
         aid_run_feed(ref, &next, 1, 1, want);
         aid_run_feed(cpu, &next, 1, 1, got);
-        score_add(s, want, got, ref->vocab);
-        next = engine_argmax(want, ref->vocab);
+        aid_score_add(s, want, got, ref->vocab);
+        assert_ok(sampler_choose(sampler, want, (uint64_t)i, &next, &e), e);
     }
+    sampler_close(sampler);
     mem_free(want);
     mem_free(got);
 }
@@ -84,7 +48,7 @@ static int ids_of(const json_t *list, int32_t *out)
     return (int)n;
 }
 
-/* Tokens of each text, and of what the reference says behind it. `test_cpu 2000 760` is 4,000
+/* Tokens of each text, and of what the reference samples behind it. `test_cpu 2000 760` is 4,000
  * tokens of the demo, in a minute. */
 static int most = 400, more = 60;
 
@@ -92,7 +56,7 @@ static void test_demo(void **state)
 {
     struct aid_packed p;
     struct aid_run ref, cpu;
-    struct score s = {0};
+    struct aid_score s = {0};
     int32_t text[TEXT_MAX];
     json_t *goldens = aid_demo_goldens(), *one;
     size_t i;
@@ -106,8 +70,9 @@ static void test_demo(void **state)
         n = n < most ? n : most;
         ref.g->ops->sequence_reset(ref.seq);
         cpu.g->ops->sequence_reset(cpu.seq);
-        compare(&ref, &cpu, text, n, &s);
-        converse(&ref, &cpu, text[n - 1], more, &s);
+        if (n > 1)
+            aid_run_compare(&ref, &cpu, text, n - 1, &s);
+        converse(&ref, &cpu, text[n - 1], more, i + 1, &s);
     }
     print_message("worst: demo: %ld tokens: best token the same in %.2f %%, KL %.2e (largest "
                   "%.2e); want 99 %%, 1e-3\n",
@@ -127,13 +92,13 @@ static void check_golden(const char *name)
     enum { N = 64 };
     struct aid_packed p;
     struct aid_run ref, cpu;
-    struct score s = {0};
+    struct aid_score s = {0};
     int32_t text[N];
     aid_packed_open(&p, aid_golden(name));
     aid_run_open(&ref, &reference_engine, &p.w, &aid_run_defaults, 2 * N);
     aid_run_open(&cpu, &cpu_engine, &p.w, &aid_run_defaults, 2 * N);
     aid_tokens(7, ref.vocab, N, text);
-    compare(&ref, &cpu, text, aid_slower() > 1 ? N / 4 : N, &s);
+    aid_run_compare(&ref, &cpu, text, aid_slower() > 1 ? N / 4 : N, &s);
     print_message("worst: %s: best token the same in %ld of %ld, KL %.2e, largest %.2e\n", name,
                   s.same, s.n, s.kl / (double)s.n, s.kl_worst);
     assert_true(s.kl / (double)s.n <= 0.05);
