@@ -75,6 +75,7 @@ struct reader_faults {
     int delay, shorten, interrupt, fail; /* fail: EIO */
     long fail_at;                        /* the nth request fails with EIO; 0: none */
     bool reorder;                        /* completions come back in random order */
+    int hold; /* reads of file hold - 1 do not end while this says so; 0: none */
 };
 /* Owns inner from success on. The faults may be changed between calls through *live (or NULL). */
 int reader_fault_open(struct reader *inner, const struct reader_faults *f, struct reader **out,

@@ -136,7 +136,7 @@ static struct spoiled *pick(struct fault_reader *r)
     uint64_t now = clock_ns(), from = r->faults.reorder ? draw(r) : 0;
     for (int i = 0; i < r->base.depth; i++) {
         struct spoiled *x = &r->request[(from + (uint64_t)i) % (uint64_t)r->base.depth];
-        if (x->phase == HELD && x->due_ns <= now)
+        if (x->phase == HELD && x->due_ns <= now && x->q.file != r->faults.hold - 1)
             return x;
     }
     return NULL;

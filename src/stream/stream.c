@@ -136,6 +136,8 @@ static int check_options(const struct stream *st, struct err *e)
     if (o->miss_bits && o->miss_bits >= o->bits)
         return ERR(e, E_ARG, "--miss-experts %d: want fewer bits than --experts %d", o->miss_bits,
                    o->bits);
+    if (!(o->cut_weak >= 0 && o->cut_weak <= 1))
+        return ERR(e, E_ARG, "--cut-weak %g: want 0 to 1", o->cut_weak);
     if (o->pool == ENGINE_POOL_MAP && (o->bits != 4 || o->miss_bits))
         return ERR(e, E_UNSUPPORTED, "--pool map: works with experts of 4 bits alone");
     if (o->pool == ENGINE_POOL_COPY && o->slots < least)
