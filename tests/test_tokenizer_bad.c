@@ -24,7 +24,7 @@ static void put_alphabet(struct buf *b, const char *without)
     vocab_init(&v);
     for (int byte = 0; byte < 256; byte++) {
         char s[5] = "";
-        utf8_encode(v.character_of[byte], s);
+        utf8_put(v.character_of[byte], s);
         if (without && strcmp(s, without) == 0)
             continue;
         buf_printf(b, "%s\"%s%s\": %d", b->data[b->len - 1] == '{' ? "" : ", ",

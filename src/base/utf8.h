@@ -10,7 +10,7 @@
  * bytes that are no character returns 0 and leaves *cp. */
 int utf8_decode(const char *s, size_t n, uint32_t *cp);
 /* Writes cp (a valid scalar value) to out, returns its length 1..4. */
-int utf8_encode(uint32_t cp, char out[4]);
+int utf8_put(uint32_t cp, char out[4]);
 /* The offset of the first byte that is not part of a valid character, or n. */
 size_t utf8_valid_prefix(const char *s, size_t n);
 /* How many bytes at the end of s[0..n) are the start of a character that more bytes could complete:

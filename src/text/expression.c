@@ -87,7 +87,7 @@ static void put_literal(struct buf *out, uint32_t cp)
     }
     if (is_punctuation(cp))
         buf_putc(out, '\\');
-    buf_add(out, s, (size_t)utf8_encode(cp, s));
+    buf_add(out, s, (size_t)utf8_put(cp, s));
 }
 
 static void put_inside(struct buf *out, const struct atom *a)

@@ -182,7 +182,7 @@ static int put_run(const char *s, size_t n, struct points *p, struct buf *out, s
                                             UTF8PROC_COMPOSE | UTF8PROC_STABLE);
     char *to = buf_reserve(out, p->n * 4);
     for (size_t i = 0; to && i < p->n; i++)
-        out->len += (size_t)utf8_encode((uint32_t)p->at[i], out->data + out->len);
+        out->len += (size_t)utf8_put((uint32_t)p->at[i], out->data + out->len);
     if (to)
         out->data[out->len] = '\0';
     return buf_check(out, e);

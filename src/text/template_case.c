@@ -69,7 +69,7 @@ static const struct special {
 static void put(struct buf *out, uint32_t cp)
 {
     char s[4];
-    buf_add(out, s, (size_t)utf8_encode(cp, s));
+    buf_add(out, s, (size_t)utf8_put(cp, s));
 }
 
 static void put_all(struct buf *out, const uint16_t cp[3])

@@ -413,7 +413,7 @@ static const char *unescape_one(const char *p, const char *end, char **to)
     }
     if (cp < 0 || cp > 0x10FFFF || (cp >= 0xD800 && cp <= 0xDFFF))
         return NULL;
-    *to += utf8_encode((uint32_t)cp, *to);
+    *to += utf8_put((uint32_t)cp, *to);
     return p;
 }
 

@@ -215,7 +215,7 @@ static bool stripped(uint32_t c, const struct text *chars)
     char s[4] = {0};
     if (!chars)
         return char_is_space(c);
-    size_t n = (size_t)utf8_encode(c, s);
+    size_t n = (size_t)utf8_put(c, s);
     return text_find(*chars, (struct text){s, n}) != SIZE_MAX;
 }
 

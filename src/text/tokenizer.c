@@ -106,7 +106,7 @@ static int32_t whole_piece(struct encoder *c, const char *s, size_t n)
     buf_clear(&c->name);
     for (size_t i = 0; i < n; i++) {
         char u[4];
-        buf_add(&c->name, u, (size_t)utf8_encode(v->character_of[(unsigned char)s[i]], u));
+        buf_add(&c->name, u, (size_t)utf8_put(v->character_of[(unsigned char)s[i]], u));
     }
     return vocab_find(v, buf_str(&c->name), c->name.len);
 }

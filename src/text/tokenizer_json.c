@@ -101,7 +101,7 @@ static int scan_escape(struct scan *c, struct buf *out)
     } else if (!rc && cp >= 0xDC00 && cp <= 0xDFFF) {
         return scan_broken(c, "the first half of a surrogate pair before this place");
     }
-    buf_add(out, s, rc ? 0 : (size_t)utf8_encode(cp, s));
+    buf_add(out, s, rc ? 0 : (size_t)utf8_put(cp, s));
     return rc;
 }
 

@@ -130,7 +130,7 @@ static int find_bytes(struct loader *l, struct err *e)
 {
     for (int byte = 0; byte < BYTE_TOKENS; byte++) {
         char s[4];
-        int n = utf8_encode(l->t->vocab.character_of[byte], s);
+        int n = utf8_put(l->t->vocab.character_of[byte], s);
         int32_t id = vocab_find(&l->t->vocab, s, (size_t)n);
         if (id < 0)
             return ERR(e, E_FORMAT,
