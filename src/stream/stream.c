@@ -1,6 +1,8 @@
 /* A stream: opening and closing, and what needs no reads. See stream.h; inside.h is the map. */
 #include "stream/stream.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "stream/inside.h"
@@ -177,12 +179,16 @@ static int open_records(struct stream *st, int bits, struct err *e)
     return st->reader->ops->add(st->reader, f->records->path, &f->file, e);
 }
 
-/* How many reads in flight this disk gains from; into slots that hold nothing yet. */
+/* How many reads in flight this disk gains from; into slots that hold nothing yet. The system
+ * clears their memory when it is first touched: before the clock runs, or the first depth, which
+ * is the smallest, would be measured with that. */
 static int choose_depth(struct stream *st, struct err *e)
 {
     const struct records *x = st->record[st->o.bits].records;
-    if (st->o.depth || st->o.reader || !st->pool.n || x->n * x->stride < MEASURED_BYTES)
+    int n = st->pool.n < DEPTH_MAX ? st->pool.n : DEPTH_MAX;
+    if (st->o.depth || st->o.reader || !n || x->n * x->stride < MEASURED_BYTES)
         return 0;
+    memset(st->pool.pages.data, 0, (size_t)n * st->pool.slot_bytes);
     return probe_depth(st->reader,
                        &(struct probe_what){.file = st->record[st->o.bits].file,
                                             .stride = x->stride,
