@@ -13,37 +13,48 @@
 
 enum { TEXT = 200, CTX = 256, TAIL = 5, DEPTH = 3, NEAR = 6 };
 
-/* A model, and how much of a text leads past its budget: in a build of this speed or a slow one. */
+/* A model, and how much of a text leads past its budget. */
+struct stretch {
+    int n_base;  /* tokens that every run begins with: restored from one save */
+    int n_text;  /* with those */
+    int n_saves; /* positions up to which there are saves ... */
+    int every;   /* ... at each of so many, and at all near the budget */
+};
+
 struct subject {
     const char *name, *checkpoint;
-    int budget, n_text, n_text_slow;
-    int n_saves, n_saves_slow; /* positions up to which there are saves ... */
-    int every;                 /* ... of which so many are skipped, but none near the budget */
+    int budget;
+    struct stretch quick, slow; /* in builds of this speed or that */
 };
 
 static const struct subject subjects[] = {
-    {"micro", GOLDENS "micro/mlx4", 16, 100, 40, TEXT, 30, 1},
-    {"demo", DEMO, 128, 144, 136, TEXT, 136, 9},
+    {"micro", GOLDENS "micro/mlx4", 16, {0, 100, TEXT, 1}, {0, 40, 30, 1}},
+    {"demo", DEMO, 128, {0, 144, TEXT, 9}, {112, 136, 136, 9}},
 };
 
 static const struct subject *subject;
 static struct aid_packed packed;
 static int32_t text[TEXT];
-static int n_text, n_saves;
+static int n_base, n_text, n_steps; /* n_steps: behind n_base and before the tail */
+static const struct stretch *stretch;
+static struct buf base; /* a save of n_base tokens, if they are not 0 */
 static struct buf want; /* what single steps give */
 
+static void make_base(void);
 static void truth(struct buf *out);
 
 static int set_up(void **state)
 {
     (void)state;
-    bool slow = aid_slower() > 1;
     aid_packed_open(&packed, subject->checkpoint);
     assert_int_equal(packed.w.config.index_budget, subject->budget);
     aid_tokens(11, packed.w.config.vocab, TEXT, text);
-    n_text = slow ? subject->n_text_slow : subject->n_text;
-    n_saves = slow ? subject->n_saves_slow : subject->n_saves;
-    want = BUF_INIT;
+    stretch = aid_slower() > 1 ? &subject->slow : &subject->quick;
+    n_base = stretch->n_base;
+    n_text = stretch->n_text;
+    n_steps = n_text - TAIL - n_base;
+    want = base = BUF_INIT;
+    make_base();
     truth(&want);
     return 0;
 }
@@ -52,6 +63,7 @@ static int tear_down(void **state)
 {
     (void)state;
     buf_free(&want);
+    buf_free(&base);
     aid_packed_close(&packed);
     return 0;
 }
@@ -60,6 +72,24 @@ static void add_save(struct aid_run *r, struct buf *out)
 {
     struct err e = {0};
     assert_ok(r->g->ops->save(r->g, r->seq, out, &e), e);
+}
+
+static void make_base(void)
+{
+    struct aid_run r;
+    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_prefill(&r, text, n_base, 64, NULL);
+    add_save(&r, &base);
+    aid_run_close(&r);
+}
+
+/* Back to where the text has n_base tokens. */
+static void begin(struct aid_run *r)
+{
+    struct err e = {0};
+    r->g->ops->sequence_reset(r->seq);
+    if (n_base)
+        assert_ok(r->g->ops->restore(r->g, r->seq, base.data, base.len, &e), e);
 }
 
 static void add_drafts(struct aid_run *r, int32_t next, struct buf *out)
@@ -102,7 +132,8 @@ static void truth(struct buf *out)
     struct aid_run r;
     buf_clear(out);
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
-    aid_run_feed(&r, text, n_text - TAIL, 1, NULL);
+    begin(&r);
+    aid_run_feed(&r, text + n_base, n_steps, 1, NULL);
     add_tail(&r, out);
     aid_run_close(&r);
 }
@@ -118,8 +149,8 @@ static void test_chunks(void **state)
     aid_run_open(&r, &cpu_engine, &packed.w, &o, CTX);
     for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
         buf_clear(&got);
-        r.g->ops->sequence_reset(r.seq);
-        aid_run_prefill(&r, text, n_text - TAIL, chunks[i], NULL);
+        begin(&r);
+        aid_run_prefill(&r, text + n_base, n_steps, chunks[i], NULL);
         add_tail(&r, &got);
         same_bytes(&got, &want, "chunks of", chunks[i]);
     }
@@ -136,8 +167,8 @@ static void test_step_sizes(void **state)
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         buf_clear(&got);
-        r.g->ops->sequence_reset(r.seq);
-        aid_run_feed(&r, text, n_text - TAIL, sizes[i], NULL);
+        begin(&r);
+        aid_run_feed(&r, text + n_base, n_steps, sizes[i], NULL);
         add_tail(&r, &got);
         same_bytes(&got, &want, "steps of", sizes[i]);
     }
@@ -155,8 +186,9 @@ static void test_threads(void **state)
         o.threads = threads;
         buf_clear(&got);
         aid_run_open(&r, &cpu_engine, &packed.w, &o, CTX);
-        aid_run_feed(&r, text, 24, 1, NULL);
-        aid_run_prefill(&r, text + 24, n_text - TAIL - 24, 64, NULL);
+        begin(&r);
+        aid_run_feed(&r, text + n_base, n_steps / 3, 1, NULL);
+        aid_run_prefill(&r, text + n_base + n_steps / 3, n_steps - n_steps / 3, 64, NULL);
         add_tail(&r, &got);
         aid_run_close(&r);
         same_bytes(&got, &want, "threads:", threads);
@@ -222,11 +254,11 @@ static void feed_among(struct aid_run *r, struct sequence *const *others, int n,
     mem_free(all);
 }
 
-/* From where the last tokens of `STEPS` cross the budget. */
+/* Across the budget, in company. */
 static void test_neighbours(void **state)
 {
-    enum { N = 7, STEPS = 30 };
-    int from = subject->budget - 10 > STEPS ? subject->budget - 10 : 0;
+    enum { N = 7, STEPS = 16 };
+    const int from = subject->budget - 10;
     struct aid_run r;
     struct sequence *others[N];
     struct err e = {0};
@@ -274,7 +306,8 @@ static void test_rollback(void **state)
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
     float *logits = mem_array((size_t)r.vocab * ENGINE_ROWS_MAX, sizeof *logits);
     assert_non_null(logits);
-    for (int at = 0, i = 0; at < n_text - TAIL; i++) {
+    begin(&r);
+    for (int at = n_base, i = 0; at < n_text - TAIL; i++) {
         struct row rows[ENGINE_ROWS_MAX];
         int R = i % 9 == 8 ? 40 : 1 + i % 5, n = i % (R + 1), left = n_text - TAIL - at;
         n = n < left ? n : left;
@@ -294,7 +327,7 @@ static void test_rollback(void **state)
 /* Whether a save is tried at this position: at all of them, or not far from the budget. */
 static bool saves_at(int i)
 {
-    return i % subject->every == 0 || abs(i - subject->budget) <= NEAR;
+    return i % stretch->every == 0 || abs(i - subject->budget) <= NEAR;
 }
 
 /* Saved, restored elsewhere, and on: at positions of a text that crosses the budget. */
@@ -309,7 +342,8 @@ static void test_save(void **state)
     assert_ok(r.g->ops->sequence_open(r.g, CTX, &other, &e), e);
     float *logits = mem_array((size_t)r.vocab * 2, sizeof *logits), *second = logits + r.vocab;
     assert_non_null(logits);
-    for (int i = 0; i < n_saves; i++) {
+    begin(&r);
+    for (int i = n_base; i < stretch->n_saves; i++) {
         const struct row row = {other, text[i]};
         bool saved = saves_at(i);
         if (saved) {
@@ -332,22 +366,20 @@ static void test_save(void **state)
     buf_free(&again);
 }
 
-/* The next step of a run with drafts: the first `right` of `depth` drafts are what the text says,
- * the others what the draft head does, or wrong. `accept` rows are kept. */
-static void verify(struct aid_run *r, int at, int depth, int right, int accept)
+/* The next step of a run with drafts, of which the first `accept` rows are kept: those are what the
+ * text says, the first one in any case; the others are what the draft head says. */
+static void verify(struct aid_run *r, int at, int depth, int accept)
 {
     struct err e = {0};
-    struct row rows[DEPTH + 1];
+    struct row rows[DEPTH + 1] = {{r->seq, text[at]}};
     const bool none[DEPTH + 1] = {0};
-    int32_t guess[DEPTH];
+    int32_t guess[DEPTH] = {1, 2, 3};
     float *logits = mem_array((size_t)r->vocab * DEPTH, sizeof *logits);
     assert_non_null(logits);
     if (depth && at) /* the head wants something to go on from */
         assert_ok(r->g->ops->draft(r->seq, text[at], depth, guess, logits, &e), e);
-    for (int i = 0; i <= depth; i++)
-        rows[i] = (struct row){r->seq, i <= right ? text[at + i]
-                                       : at       ? guess[i - 1]
-                                                  : text[(at + 3 * i) % n_text]};
+    for (int i = 1; i <= depth; i++)
+        rows[i] = (struct row){r->seq, i < accept ? text[at + i] : guess[i - 1]};
     assert_ok(r->g->ops->step(r->g, rows, depth + 1, none, NULL, &e), e);
     assert_ok(r->g->ops->commit(r->g, r->seq, accept, &e), e);
     mem_free(logits);
@@ -363,11 +395,11 @@ static void test_drafts(void **state)
     aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
     for (int depth = 0; depth <= DEPTH; depth++) {
         buf_clear(&got);
-        r.g->ops->sequence_reset(r.seq);
-        for (int at = 0, i = 0; at < n_text - TAIL; i++) {
+        begin(&r);
+        for (int at = n_base, i = 0; at < n_text - TAIL; i++) {
             int left = n_text - TAIL - at, accept = i % (depth + 2);
             accept = accept < left ? accept : left;
-            verify(&r, at, depth, accept - 1, accept);
+            verify(&r, at, depth, accept);
             at += accept;
         }
         add_tail(&r, &got);
