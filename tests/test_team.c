@@ -56,6 +56,57 @@ static void test_items(void **state)
     }
 }
 
+/* One of two kinds of stage: each has its function and its context, and neither may meet the
+ * other's. */
+struct kind {
+    team_fn *fn;
+    long items; /* of all its stages so far */
+    atomic_long taken, strange;
+};
+
+static void of_kind(struct kind *k, team_fn *fn)
+{
+    if (k->fn != fn)
+        atomic_fetch_add(&k->strange, 1);
+    atomic_fetch_add(&k->taken, 1);
+}
+
+static void even_item(void *ctx, int i, int member)
+{
+    (void)i, (void)member;
+    of_kind(ctx, even_item);
+}
+
+static void odd_item(void *ctx, int i, int member)
+{
+    (void)i, (void)member;
+    of_kind(ctx, odd_item);
+}
+
+/* Short stages that differ in all that a stage has, by more threads than most machines have
+ * processors: members are often put aside between their look at a stage and their taking of an
+ * item, and come back in another one. */
+static void test_changes(void **state)
+{
+    enum { STAGES = 150000 };
+    static const int sizes[] = {2, 40, 3, 7, 2, 2, 19, 64};
+    struct err e = {0};
+    struct team *t;
+    struct kind kinds[2] = {{.fn = even_item}, {.fn = odd_item}};
+    (void)state;
+    assert_ok(team_open(8, &t, &e), e);
+    for (int s = 0; s < STAGES; s++) {
+        struct kind *k = &kinds[s % 2];
+        int n = sizes[s % 8];
+        k->items += n;
+        team_run(t, n, k->fn, k);
+        if (atomic_load(&k->taken) != k->items || atomic_load(&k->strange))
+            fail_msg("stage %d: %ld items taken, want %ld; %ld by the other kind's function", s,
+                     atomic_load(&k->taken), k->items, atomic_load(&k->strange));
+    }
+    team_close(t);
+}
+
 /* Members that went to sleep wake up for the next stage. */
 static void test_sleep(void **state)
 {
@@ -90,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_items),
+        cmocka_unit_test(test_changes),
         cmocka_unit_test(test_sleep),
         cmocka_unit_test(test_memory),
     };
