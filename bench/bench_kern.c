@@ -203,10 +203,9 @@ static int bench_init(struct bench *b)
     b->far = mem_aligned(4096, FAR_BYTES);
     b->x = mem_aligned(64, most * sizeof *b->x);
     b->out = mem_aligned(64, (size_t)R_MAX * (FAR_BYTES / 320) * sizeof *b->out);
-    b->acts.codes = mem_aligned(64, most);
-    b->acts.scale = mem_aligned(64, most / KERN_BLOCK * sizeof(float));
+    b->acts.records = mem_aligned(64, R_MAX * kern_acts_bytes(COLS_MAX));
     b->acts.sum = mem_aligned(64, most / KERN_GROUP * sizeof(float));
-    if (!b->far || !b->x || !b->out || !b->acts.codes || !b->acts.scale || !b->acts.sum)
+    if (!b->far || !b->x || !b->out || !b->acts.records || !b->acts.sum)
         return -1;
     for (size_t i = 0; i < FAR_BYTES / 8; i++) {
         uint64_t u = rng_at(1, i) & 0x3FFF3FFF3FFF3FFF; /* as bf16: no infinities */
@@ -225,8 +224,7 @@ static void bench_free(struct bench *b)
     mem_free(b->far);
     mem_free(b->x);
     mem_free(b->out);
-    mem_free(b->acts.codes);
-    mem_free(b->acts.scale);
+    mem_free(b->acts.records);
     mem_free(b->acts.sum);
 }
 

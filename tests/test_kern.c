@@ -39,8 +39,8 @@ static int teardown(void **state)
 static void init_acts(struct kern_acts *a, int R, int n)
 {
     a->n = n;
-    a->codes = aid_guarded((size_t)R * n);
-    a->scale = aid_guarded((size_t)R * n / KERN_BLOCK * sizeof *a->scale);
+    a->records = aid_guarded((size_t)R * kern_acts_bytes(n));
+    memset(a->records, 0, (size_t)R * kern_acts_bytes(n));
     a->sum = aid_guarded((size_t)R * n / KERN_GROUP * sizeof *a->sum);
 }
 
@@ -83,12 +83,13 @@ static void test_quantise(void **state)
             init_acts(&got, 3, n);
             tier[0].quantise(x, 0, 3, &want);
             for (int t = 0; t < n_tiers; t++) {
-                memset(got.codes, 0x55, (size_t)3 * n);
+                size_t row = kern_acts_bytes(n);
+                memset(got.records, 0, 3 * row);
+                memset(got.records, 0x55, kern_record_at(n));
                 tier[t].quantise(x, 1, 3, &got); /* the first row on its own: rows do not meet */
-                assert_int_equal(got.codes[n - 1], 0x55);
+                assert_int_equal(got.records[kern_record_at(n) - 1], 0x55);
                 tier[t].quantise(x, 0, 1, &got);
-                assert_memory_equal(got.codes, want.codes, (size_t)3 * n);
-                assert_int_equal(aid_differ(got.scale, want.scale, (size_t)3 * n / KERN_BLOCK), -1);
+                assert_memory_equal(got.records, want.records, 3 * row);
                 assert_int_equal(aid_differ(got.sum, want.sum, (size_t)3 * n / KERN_GROUP), -1);
             }
             aid_guarded_free();
@@ -109,8 +110,8 @@ static void test_quantise_error(void **state)
         init_acts(&a, 1, n);
         tier[0].quantise(x, 0, 1, &a);
         for (int i = 0; i < n; i++) {
-            double scale = (double)a.scale[i / KERN_BLOCK];
-            double off = fabs((double)x[i] - a.codes[kern_code_index(n, i)] * scale);
+            double scale = (double)*kern_scale(&a, 0, i);
+            double off = fabs((double)x[i] - *kern_code(&a, 0, i) * scale);
             if (scale == 0) {
                 assert_true(fabsf(x[i]) < 0x1p-100f);
                 continue;
@@ -245,13 +246,13 @@ static void decode_row(const struct kern_matrix *m, int o, float *w)
 /* What quantised activations may add to an output: half a step for each, times its weight; plus the
  * rounding of f32 sums of code * scale and bias apart. */
 static double allowed_error(const struct kern_matrix *m, int o, const float *w, const float *x,
-                            const float *scale)
+                            const struct kern_acts *a, int r)
 {
     double step = 0, size = 0;
     for (int i = 0; i < m->cols; i++) {
         double bias = (double)bf16_to_f32(m->biases[(o * m->cols + i) / KERN_GROUP]);
         double coded = fabs((double)w[i] - bias);
-        step += fabs((double)w[i]) * 0.5001 * (double)scale[i / KERN_BLOCK];
+        step += fabs((double)w[i]) * 0.5001 * (double)*kern_scale(a, r, i);
         size += (coded + fabs(bias)) * fabs((double)x[i]);
     }
     return step + 4e-6 * size;
@@ -278,7 +279,7 @@ static double exact_share(int bits, int cols, enum aid_values kind)
             for (int i = 0; i < cols; i++)
                 exact += (double)w[i] * (double)x[r * cols + i];
             double off = fabs((double)out[r * rows + o] - exact);
-            double allowed = allowed_error(&m, o, w, x + r * cols, a.scale + r * cols / KERN_BLOCK);
+            double allowed = allowed_error(&m, o, w, x + r * cols, &a, r);
             worst = off / allowed > worst ? off / allowed : worst;
         }
     }
@@ -322,8 +323,7 @@ static void test_product_not_finite(void **state)
             tier[0].quantise(x, 0, 3, &want);
             for (int t = 0; t < n_tiers; t++) {
                 tier[t].quantise(x, 0, 3, &a);
-                assert_memory_equal(a.codes, want.codes, 3 * 320);
-                assert_int_equal(aid_differ(a.scale, want.scale, 3 * 320 / KERN_BLOCK), -1);
+                assert_memory_equal(a.records, want.records, 3 * kern_acts_bytes(320));
                 tier[t].product(&m, &(struct kern_input){&a, NULL, 3},
                                 &(struct kern_output){out, 6, 0, 6});
                 for (int i = 0; i < 3 * 6; i++)

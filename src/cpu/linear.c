@@ -12,36 +12,32 @@ void acts_place(struct acts *a, size_t rows, int n, struct layout *l)
     *a = (struct acts){.x = layout_floats(l, rows, width), .n = n, .q = {.n = n}};
     if (n % KERN_GROUP)
         return;
-    a->q.codes = layout_take(l, rows * width, 1);
-    a->q.scale = layout_floats(l, rows, width / KERN_BLOCK);
+    a->q.records = layout_take(l, rows * kern_acts_bytes(n), 1);
     a->q.sum = layout_floats(l, rows, width / KERN_GROUP);
 }
 
 void acts_quantise(const struct kern *k, struct acts *a, int r0, int r1)
 {
-    if (a->q.codes)
+    if (a->q.records)
         k->quantise(a->x, r0, r1, &a->q);
 }
 
-/* Codes of whole chunks lie where they would lie in a row of these elements alone. */
+/* Whole records lie where they would lie in a row of these elements alone. */
 void acts_quantise_part(const struct kern *k, struct acts *a, int row, int from, int n)
 {
-    size_t at = (size_t)row * (size_t)a->n + (size_t)from;
-    struct kern_acts part = {n, a->q.codes + at, a->q.scale + at / KERN_BLOCK,
-                             a->q.sum + at / KERN_GROUP};
-    assert(from % KERN_CHUNK == 0 && n % KERN_CHUNK == 0 && a->q.codes);
-    k->quantise(a->x + at, 0, 1, &part);
+    struct acts at = acts_from(a, row);
+    struct kern_acts part = {n, at.q.records + kern_record_at(from), at.q.sum + from / KERN_GROUP};
+    assert(from % KERN_CHUNK == 0 && n % KERN_CHUNK == 0 && a->q.records);
+    k->quantise(at.x + from, 0, 1, &part);
 }
 
 struct acts acts_from(const struct acts *a, int row)
 {
-    size_t at = (size_t)row * (size_t)a->n;
     struct acts b = *a;
-    b.x += at;
-    if (a->q.codes) {
-        b.q.codes += at;
-        b.q.scale += at / KERN_BLOCK;
-        b.q.sum += at / KERN_GROUP;
+    b.x += (size_t)row * (size_t)a->n;
+    if (a->q.records) {
+        b.q.records += (size_t)row * kern_acts_bytes(a->n);
+        b.q.sum += (size_t)row * (size_t)(a->n / KERN_GROUP);
     }
     return b;
 }
@@ -64,7 +60,7 @@ static void quantised_outputs(const struct kern *k, const struct product *p, int
     const struct matrix *m = p->m;
     const struct kern_matrix q = {bits, m->rows, m->cols, m->w, m->scales, m->biases};
     const struct kern_input in = {&p->x->q, p->rows, p->R};
-    assert(p->x->q.codes && m->group == KERN_GROUP);
+    assert(p->x->q.records && m->group == KERN_GROUP);
     k->product(&q, &in, out);
 }
 

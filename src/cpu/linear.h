@@ -13,7 +13,7 @@ struct cpu;
  * Whoever fills x quantises it (once, whatever it goes through). */
 struct acts {
     float *x;           /* [rows][n] */
-    struct kern_acts q; /* codes NULL where n is not a multiple of 64 */
+    struct kern_acts q; /* records NULL where n is not a multiple of 64 */
     int n;
 };
 void acts_place(struct acts *a, size_t rows, int n, struct layout *l);

@@ -53,7 +53,7 @@ static struct acts streams_of(const struct cpu *g)
     struct acts a = g->scratch.norm;
     a.n = a.q.n = g->weights.config.h;
     if (a.n % KERN_GROUP)
-        a.q.codes = NULL;
+        a.q.records = NULL;
     return a;
 }
 

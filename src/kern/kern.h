@@ -40,25 +40,55 @@ enum {
  * error of the demo model's products was three times as large. What was not finite makes the sum
  * so.
  *
- * Codes of a row lie in chunks of 256 elements (the last may have 64, 128 or 192), each in four
- * planes, in the order in which the codes of Q4, Q3 and Q2 weights come out of their words
- * (quant/q4.h, quant/lowbit.h). Plane p of a chunk of c elements is its bytes p*c/4 .. (p+1)*c/4-1;
- * byte 4j + b of plane p belongs to block j of the chunk, and there to element
+ * Codes and scales of a row lie in records of 256 elements (the last may have 64, 128 or 192): of c
+ * elements first c codes, then c / 16 scales. So a product finds all that it needs of a row behind
+ * one pointer. The codes lie in four planes, in the order in which the codes of Q4, Q3 and Q2
+ * weights come out of their words (quant/q4.h, quant/lowbit.h). Plane p is the record's bytes
+ * p*c/4 .. (p+1)*c/4-1; byte 4j + b of plane p belongs to block j of the record, and there to
+ * element
  *
  *      plane 0   2b        plane 1   8 + 2b        plane 2   2b + 1        plane 3   9 + 2b */
 struct kern_acts {
     int n;
-    int8_t *codes; /* [R][n] */
-    float *scale;  /* [R][n / 16] */
-    float *sum;    /* [R][n / 64] */
+    uint8_t *records; /* [R][kern_acts_bytes(n)], aligned to 4 bytes at least */
+    float *sum;       /* [R][n / 64] */
 };
 
-/* Where element i of a row of n lies among its codes. */
-static inline int kern_code_index(int n, int i)
+/* Where the record of element i, a multiple of 256, begins; bytes of n elements. */
+static inline size_t kern_record_at(int i)
 {
-    int start = i / KERN_CHUNK * KERN_CHUNK, rest = n - start, r = i % KERN_BLOCK;
-    int plane = (rest < KERN_CHUNK ? rest : KERN_CHUNK) / 4;
-    return start + (r % 2 * 2 + r / 8) * plane + (i - start) / KERN_BLOCK * 4 + r % 8 / 2;
+    return (size_t)i / KERN_BLOCK * (KERN_BLOCK + sizeof(float));
+}
+
+/* Bytes of a row: so many that the next is aligned as this one. What lies behind the last record
+ * stays as it was. */
+static inline size_t kern_acts_bytes(int n)
+{
+    return (kern_record_at(n) + 63) / 64 * 64;
+}
+
+static inline int kern_record_elements(int n, int start)
+{
+    return n - start < KERN_CHUNK ? n - start : KERN_CHUNK;
+}
+
+/* Element i of row r. */
+static inline int8_t *kern_code(const struct kern_acts *a, int r, int i)
+{
+    int start = i / KERN_CHUNK * KERN_CHUNK, at = i % KERN_BLOCK;
+    int plane = kern_record_elements(a->n, start) / 4;
+    int8_t *record =
+        (int8_t *)a->records + (size_t)r * kern_acts_bytes(a->n) + kern_record_at(start);
+    return record + (at % 2 * 2 + at / 8) * plane + (i - start) / KERN_BLOCK * 4 + at % 8 / 2;
+}
+
+/* The scale of the block that element i of row r is in. */
+static inline float *kern_scale(const struct kern_acts *a, int r, int i)
+{
+    int start = i / KERN_CHUNK * KERN_CHUNK;
+    uint8_t *record = a->records + (size_t)r * kern_acts_bytes(a->n) + kern_record_at(start);
+    void *scales = record + kern_record_elements(a->n, start);
+    return (float *)scales + (i - start) / KERN_BLOCK;
 }
 
 /* A quantised matrix [rows][cols], rows contiguous, cols a multiple of 64: quant/q4.h,

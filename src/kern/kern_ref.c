@@ -38,43 +38,38 @@ static float block_peak(const float *x)
     return peak >= KERN_PEAK_MIN && peak <= KERN_PEAK_MAX ? peak : 0;
 }
 
-/* The values of a group as its codes have them, of a row of n. */
-static float group_sum(const float *x, int n, int g, const int8_t *codes, const float *scale)
+/* The values of group g of row r, from x, as its codes have them. */
+static float group_sum(const float *x, const struct kern_acts *a, int r, int g)
 {
     float value[KERN_GROUP / KERN_BLOCK];
     bool finite = true;
     for (int i = g * KERN_GROUP; i < (g + 1) * KERN_GROUP; i++)
         finite &= isfinite(x[i]) != 0;
     for (int j = 0; j < KERN_GROUP / KERN_BLOCK; j++) {
-        int b = g * (KERN_GROUP / KERN_BLOCK) + j, sum = 0;
-        for (int i = b * KERN_BLOCK; i < (b + 1) * KERN_BLOCK; i++)
-            sum += codes[kern_code_index(n, i)];
-        value[j] = (float)sum * scale[b];
+        int from = g * KERN_GROUP + j * KERN_BLOCK, sum = 0;
+        for (int i = from; i < from + KERN_BLOCK; i++)
+            sum += *kern_code(a, r, i);
+        value[j] = (float)sum * *kern_scale(a, r, from);
     }
     return (finite ? 0 : NAN) + ((value[0] + value[1]) + (value[2] + value[3]));
 }
 
-static void quantise_row(const float *x, int n, int8_t *codes, float *scale, float *sum)
+static void quantise_row(const float *x, struct kern_acts *a, int r)
 {
-    for (int b = 0; b < n / KERN_BLOCK; b++) {
-        const float *from = x + b * KERN_BLOCK;
-        float peak = block_peak(from), inverse = peak > 0 ? 127 / peak : 0;
-        scale[b] = peak / 127;
-        for (int i = 0; i < KERN_BLOCK; i++) {
-            float code = peak > 0 ? rintf(from[i] * inverse) : 0;
-            codes[kern_code_index(n, b * KERN_BLOCK + i)] = (int8_t)code;
-        }
+    for (int b = 0; b < a->n; b += KERN_BLOCK) {
+        float peak = block_peak(x + b), inverse = peak > 0 ? 127 / peak : 0;
+        *kern_scale(a, r, b) = peak / 127;
+        for (int i = b; i < b + KERN_BLOCK; i++)
+            *kern_code(a, r, i) = (int8_t)(peak > 0 ? rintf(x[i] * inverse) : 0);
     }
-    for (int g = 0; g < n / KERN_GROUP; g++)
-        sum[g] = group_sum(x, n, g, codes, scale);
+    for (int g = 0; g < a->n / KERN_GROUP; g++)
+        a->sum[r * (a->n / KERN_GROUP) + g] = group_sum(x, a, r, g);
 }
 
 static void quantise(const float *x, int r0, int r1, struct kern_acts *a)
 {
-    size_t n = (size_t)a->n;
-    for (size_t r = (size_t)r0; r < (size_t)r1; r++)
-        quantise_row(x + r * n, a->n, a->codes + r * n, a->scale + r * (n / KERN_BLOCK),
-                     a->sum + r * (n / KERN_GROUP));
+    for (int r = r0; r < r1; r++)
+        quantise_row(x + (size_t)r * (size_t)a->n, a, r);
 }
 
 /* Code i of a row, in steps of Q4. */
@@ -97,16 +92,16 @@ static float product_one(const struct kern_matrix *m, int o, const struct kern_a
     const uint8_t *codes = m->codes + (size_t)o * kern_row_bytes(m->bits, n);
     const uint16_t *scales = m->scales + (size_t)o * groups,
                    *biases = m->biases + (size_t)o * groups;
-    const int8_t *x = a->codes + (size_t)r * n;
-    const float *scale = a->scale + (size_t)r * blocks, *sum = a->sum + (size_t)r * groups;
+    const float *sum = a->sum + (size_t)r * groups;
     float lane[KERN_LANES] = {0}, middle = kern_middle(m->bits);
 
     for (int b = 0; b < blocks; b++) {
         int dot = 0;
         for (int i = b * KERN_BLOCK; i < (b + 1) * KERN_BLOCK; i++)
-            dot += weight_code(m->bits, codes, i) * x[kern_code_index(n, i)];
+            dot += weight_code(m->bits, codes, i) * *kern_code(a, r, i);
         float weight = bf16_to_f32(scales[b * KERN_BLOCK / KERN_GROUP]);
-        lane[b % KERN_LANES] = fmaf((float)dot * scale[b], weight, lane[b % KERN_LANES]);
+        lane[b % KERN_LANES] =
+            fmaf((float)dot * *kern_scale(a, r, b * KERN_BLOCK), weight, lane[b % KERN_LANES]);
     }
     for (int g = 0; g < groups; g++) {
         float bias = fmaf(middle, bf16_to_f32(scales[g]), bf16_to_f32(biases[g]));

@@ -57,8 +57,8 @@ KERN_INLINE void sums_write(const struct shape f, const struct sums *s, float *c
 
 /* The activation rows of a tile, and where its outputs go. */
 struct panel {
-    const int8_t *codes[KERN_ROWS];
-    const float *scale[KERN_ROWS], *sum[KERN_ROWS];
+    const uint8_t *records[KERN_ROWS];
+    const float *sum[KERN_ROWS];
     float *to[KERN_ROWS];
 };
 
@@ -73,6 +73,18 @@ KERN_INLINE struct weights weights_at(const struct kern_matrix *m, int bits, int
     size_t groups = (size_t)o * (size_t)(m->cols / KERN_GROUP);
     return (struct weights){m->codes + (size_t)o * kern_row_bytes(bits, m->cols),
                             m->scales + groups, m->biases + groups};
+}
+
+/* Of a record of t groups, the k groups of part h. */
+KERN_INLINE vec record_dot(const struct planes *w, const uint8_t *record, int h, int t, int k)
+{
+    return part_dot(w, (const int8_t *)record + h * PART_ELEMENTS / 4, t * 16, k);
+}
+
+KERN_INLINE vec record_scale(const uint8_t *record, int h, int t, int k)
+{
+    const void *scales = record + t * KERN_GROUP;
+    return vec_load_some((const float *)scales + h * KERN_VEC, 4 * k);
 }
 
 /* Adds t groups from element i on: 4, or at the end of a row 1..3. */
@@ -91,8 +103,8 @@ KERN_INLINE void add_chunk(const struct shape f, const struct weights *w, const 
             vec weight = part_weight(w[iw].scales + at / KERN_GROUP, k);
             KERN_UNROLL
             for (int a = 0; a < f.A; a++) {
-                vec dot = part_dot(&p, x->codes[a] + i + h * PART_ELEMENTS / 4, t * 16, k);
-                vec scale = vec_load_some(x->scale[a] + at / KERN_BLOCK, 4 * k);
+                const uint8_t *record = x->records[a] + kern_record_at(i);
+                vec dot = record_dot(&p, record, h, t, k), scale = record_scale(record, h, t, k);
                 vec *to = &s->of[a * f.W + iw].part[h];
                 *to = vec_fma(vec_mul(dot, scale), weight, *to);
             }
@@ -243,12 +255,11 @@ static int block_end(int o, int o1)
 static void panel_set(struct panel *p, const struct kern_input *x, const struct kern_output *out,
                       int j, int A)
 {
-    size_t n = (size_t)x->acts->n;
+    int n = x->acts->n;
     for (int a = 0; a < A; a++, j++) {
         size_t r = (size_t)(x->rows ? x->rows[j] : j);
-        p->codes[a] = x->acts->codes + r * n;
-        p->scale[a] = x->acts->scale + r * (n / KERN_BLOCK);
-        p->sum[a] = x->acts->sum + r * (n / KERN_GROUP);
+        p->records[a] = x->acts->records + r * kern_acts_bytes(n);
+        p->sum[a] = x->acts->sum + r * (size_t)(n / KERN_GROUP);
         p->to[a] = out->to + (size_t)j * out->stride;
     }
 }
@@ -298,54 +309,54 @@ KERN_INLINE float peak_of(uint32_t bits)
     return peak >= KERN_PEAK_MIN && peak <= KERN_PEAK_MAX ? peak : 0;
 }
 
-/* sum[g] += the values of t groups from element i on, as their codes have them: products with
- * weights of 1. */
-KERN_INLINE void add_group_sums(const int8_t *codes, const float *scale, int i, int t, float *sum)
+/* sum[g] += the values of a record's t groups, as their codes have them: products with weights of
+ * 1. */
+KERN_INLINE void add_group_sums(const uint8_t *record, int t, float *sum)
 {
     static const uint8_t ones[KERN_CHUNK / 2] = {KERN_TIMES_128(0x11)};
     KERN_UNROLL
     for (int h = 0; h < KERN_PARTS; h++) {
-        int at = i + h * PART_ELEMENTS, k = t - h * PART_GROUPS;
+        int k = t - h * PART_GROUPS;
         float value[KERN_VEC];
         if (k <= 0)
             break;
         k = k < PART_GROUPS ? k : PART_GROUPS;
         struct planes p = part_planes(4, ones, k);
-        vec dot = part_dot(&p, codes + i + h * PART_ELEMENTS / 4, t * 16, k);
-        vec_store_n(value, vec_mul(dot, vec_load_some(scale + at / KERN_BLOCK, 4 * k)), KERN_VEC);
+        vec dot = record_dot(&p, record, h, t, k);
+        vec_store_n(value, vec_mul(dot, record_scale(record, h, t, k)), KERN_VEC);
         for (int g = 0; g < k; g++)
-            sum[at / KERN_GROUP + g] +=
+            sum[h * PART_GROUPS + g] +=
                 (value[4 * g] + value[4 * g + 1]) + (value[4 * g + 2] + value[4 * g + 3]);
     }
 }
 
-static void quantise_row(const float *x, int n, int8_t *codes, float *scale, float *sum)
+static void quantise_row(const float *x, int n, uint8_t *records, float *sum)
 {
     int i = 0;
     for (int g = 0; g < n / KERN_GROUP; g++)
         sum[g] = 0;
-    for (int b = 0; b < n / KERN_BLOCK; b++) {
-        int start = b / KERN_LANES * KERN_CHUNK, rest = n - start;
-        uint32_t bits = block_peak_bits(x + b * KERN_BLOCK);
+    for (int b = 0; b < n / KERN_BLOCK; b++, x += KERN_BLOCK) {
+        int start = b / KERN_LANES * KERN_CHUNK, elements = kern_record_elements(n, start);
+        int8_t *codes = (int8_t *)records + kern_record_at(start);
+        void *scales = codes + elements;
+        uint32_t bits = block_peak_bits(x);
         float peak = peak_of(bits);
         if (bits > KERN_FINITE_BITS)
             sum[b / (KERN_GROUP / KERN_BLOCK)] = NAN;
-        scale[b] = peak / 127;
-        block_codes(x + b * KERN_BLOCK, peak > 0 ? 127 / peak : 0,
-                    codes + start + b % KERN_LANES * 4,
-                    (rest < KERN_CHUNK ? rest : KERN_CHUNK) / 4);
+        ((float *)scales)[b % KERN_LANES] = peak / 127;
+        block_codes(x, peak > 0 ? 127 / peak : 0, codes + b % KERN_LANES * 4, elements / 4);
     }
     for (; i + KERN_CHUNK <= n; i += KERN_CHUNK)
-        add_group_sums(codes, scale, i, KERN_CHUNK / KERN_GROUP, sum);
+        add_group_sums(records + kern_record_at(i), KERN_CHUNK / KERN_GROUP, sum + i / KERN_GROUP);
     if (i < n)
-        add_group_sums(codes, scale, i, (n - i) / KERN_GROUP, sum);
+        add_group_sums(records + kern_record_at(i), (n - i) / KERN_GROUP, sum + i / KERN_GROUP);
 }
 
 static void quantise(const float *x, int r0, int r1, struct kern_acts *a)
 {
     size_t n = (size_t)a->n;
     for (size_t r = (size_t)r0; r < (size_t)r1; r++)
-        quantise_row(x + r * n, a->n, a->codes + r * n, a->scale + r * (n / KERN_BLOCK),
+        quantise_row(x + r * n, a->n, a->records + r * kern_acts_bytes(a->n),
                      a->sum + r * (n / KERN_GROUP));
 }
 
