@@ -60,8 +60,8 @@ static inline size_t kern_record_at(int i)
     return (size_t)i / KERN_BLOCK * (KERN_BLOCK + sizeof(float));
 }
 
-/* Bytes of a row: so many that the next is aligned as this one. What lies behind the last record
- * stays as it was. */
+/* Bytes of a row: so many that the next is aligned as this one, and that a whole vector of codes or
+ * scales can be read wherever some of it belong to the row. Zeros lie behind the last record. */
 static inline size_t kern_acts_bytes(int n)
 {
     return (kern_record_at(n) + 63) / 64 * 64;

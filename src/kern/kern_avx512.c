@@ -259,14 +259,13 @@ KERN_INLINE vec part_weight(const uint16_t *scales, int k)
     return _mm512_castsi512_ps(_mm512_shuffle_epi8(_mm512_broadcastq_epi64(four), to_top));
 }
 
-/* Whole numbers of k groups of blocks, as floats: plane p of the activations begins at
- * x + p * plane. */
-KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane, int k)
+/* Whole numbers of blocks, as floats: plane p of the activations begins at x + p * plane. */
+KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane)
 {
     __m512i s = _mm512_setzero_si512();
     KERN_UNROLL
     for (int p = 0; p < 4; p++)
-        s = _mm512_dpbusd_epi32(s, w->of[p], words(x + p * plane, 0, 4 * k));
+        s = _mm512_dpbusd_epi32(s, w->of[p], _mm512_loadu_si512(x + p * plane));
     return _mm512_cvtepi32_ps(s);
 }
 

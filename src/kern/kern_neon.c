@@ -266,12 +266,10 @@ KERN_INLINE vec part_weight(const uint16_t *scales, int k)
     return vreinterpretq_f32_u32(vdupq_n_u32((uint32_t)scales[0] << 16));
 }
 
-/* Whole numbers of a group's blocks, as floats: plane p of the activations begins at
- * x + p * plane. */
-KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane, int k)
+/* Whole numbers of a group's blocks, as floats: plane p of the activations begins at x + p * plane. */
+KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane)
 {
     int32x4_t s = vdupq_n_s32(0);
-    (void)k;
     KERN_UNROLL
     for (int p = 0; p < 4; p++)
         s = vdotq_s32(s, w->of[p], vld1q_s8(x + p * plane));

@@ -56,6 +56,8 @@ static float group_sum(const float *x, const struct kern_acts *a, int r, int g)
 
 static void quantise_row(const float *x, struct kern_acts *a, int r)
 {
+    size_t used = kern_record_at(a->n), bytes = kern_acts_bytes(a->n);
+    memset(a->records + (size_t)r * bytes + used, 0, bytes - used);
     for (int b = 0; b < a->n; b += KERN_BLOCK) {
         float peak = block_peak(x + b), inverse = peak > 0 ? 127 / peak : 0;
         *kern_scale(a, r, b) = peak / 127;

@@ -75,16 +75,17 @@ KERN_INLINE struct weights weights_at(const struct kern_matrix *m, int bits, int
                             m->scales + groups, m->biases + groups};
 }
 
-/* Of a record of t groups, the k groups of part h. */
-KERN_INLINE vec record_dot(const struct planes *w, const uint8_t *record, int h, int t, int k)
+/* Part h of a record of t groups. Where the record ends within it, what is read behind meets codes
+ * of zero. */
+KERN_INLINE vec record_dot(const struct planes *w, const uint8_t *record, int h, int t)
 {
-    return part_dot(w, (const int8_t *)record + h * PART_ELEMENTS / 4, t * 16, k);
+    return part_dot(w, (const int8_t *)record + h * PART_ELEMENTS / 4, t * 16);
 }
 
-KERN_INLINE vec record_scale(const uint8_t *record, int h, int t, int k)
+KERN_INLINE vec record_scale(const uint8_t *record, int h, int t)
 {
     const void *scales = record + t * KERN_GROUP;
-    return vec_load_some((const float *)scales + h * KERN_VEC, 4 * k);
+    return vec_load((const float *)scales + h * KERN_VEC);
 }
 
 /* Adds t groups from element i on: 4, or at the end of a row 1..3. */
@@ -104,7 +105,7 @@ KERN_INLINE void add_chunk(const struct shape f, const struct weights *w, const 
             KERN_UNROLL
             for (int a = 0; a < f.A; a++) {
                 const uint8_t *record = x->records[a] + kern_record_at(i);
-                vec dot = record_dot(&p, record, h, t, k), scale = record_scale(record, h, t, k);
+                vec dot = record_dot(&p, record, h, t), scale = record_scale(record, h, t);
                 vec *to = &s->of[a * f.W + iw].part[h];
                 *to = vec_fma(vec_mul(dot, scale), weight, *to);
             }
@@ -322,8 +323,8 @@ KERN_INLINE void add_group_sums(const uint8_t *record, int t, float *sum)
             break;
         k = k < PART_GROUPS ? k : PART_GROUPS;
         struct planes p = part_planes(4, ones, k);
-        vec dot = record_dot(&p, record, h, t, k);
-        vec_store_n(value, vec_mul(dot, record_scale(record, h, t, k)), KERN_VEC);
+        vec dot = record_dot(&p, record, h, t);
+        vec_store_n(value, vec_mul(dot, record_scale(record, h, t)), KERN_VEC);
         for (int g = 0; g < k; g++)
             sum[h * PART_GROUPS + g] +=
                 (value[4 * g] + value[4 * g + 1]) + (value[4 * g + 2] + value[4 * g + 3]);
@@ -333,6 +334,7 @@ KERN_INLINE void add_group_sums(const uint8_t *record, int t, float *sum)
 static void quantise_row(const float *x, int n, uint8_t *records, float *sum)
 {
     int i = 0;
+    memset(records + kern_record_at(n), 0, kern_acts_bytes(n) - kern_record_at(n));
     for (int g = 0; g < n / KERN_GROUP; g++)
         sum[g] = 0;
     for (int b = 0; b < n / KERN_BLOCK; b++, x += KERN_BLOCK) {

@@ -214,6 +214,11 @@ KERN_INLINE __m256i load_part(const void *p, int k)
                               : _mm256_maskload_epi32((const int *)p, first(4 * k));
 }
 
+KERN_INLINE __m256i load_codes(const int8_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
 /* Even and odd words of 16: elements 0..7 of each block, then 8..15. Low nibbles are the even
  * elements. */
 KERN_INLINE struct planes planes4(const uint8_t *p, int k)
