@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/cpuid.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/rng.h"
 #include "kern/kern.h"
 
@@ -27,6 +28,7 @@ enum {
 struct bench {
     struct kern k;
     struct kern_acts acts;
+    struct os_pages pages; /* of far */
     uint8_t *far;
     float *x, *out; /* [R_MAX][COLS_MAX]; [R_MAX][rows] */
     double read_gb;
@@ -92,16 +94,16 @@ static struct kern_matrix matrix_over(struct bench *b, int bits, int cols, size_
 
 static void bench_products(struct bench *b)
 {
-    static const int Rs[] = {1, 2, 3, 4, 8, 64};
+    static const int Rs[] = {1, 2, 3, 4, 8, 10, 64};
     for (int bits = 4; bits >= 2; bits--) {
         for (int cols = 640; cols <= 2560; cols *= 4) {
             for (size_t r = 0; r < sizeof Rs / sizeof *Rs; r++) {
                 struct kern_matrix m = matrix_over(b, bits, cols, NEAR_BYTES);
                 product_line(b, "near", &m, Rs[r]);
             }
-            for (int R = 1; R <= 4 && bits == 4; R += 3) {
+            for (size_t r = 0; r < sizeof Rs / sizeof *Rs && bits == 4; r++) {
                 struct kern_matrix m = matrix_over(b, bits, cols, FAR_BYTES);
-                product_line(b, "far", &m, R);
+                product_line(b, "far", &m, Rs[r]);
             }
         }
     }
@@ -200,12 +202,17 @@ static int wanted(const char *name, int argc, char **argv)
 static int bench_init(struct bench *b)
 {
     size_t most = (size_t)R_MAX * COLS_MAX;
-    b->far = mem_aligned(4096, FAR_BYTES);
+    struct err e = {0};
+    if (os_pages_take(FAR_BYTES, &b->pages, &e)) {
+        fprintf(stderr, "%s\n", e.msg);
+        return -1;
+    }
+    b->far = b->pages.data;
     b->x = mem_aligned(64, most * sizeof *b->x);
     b->out = mem_aligned(64, (size_t)R_MAX * (FAR_BYTES / 320) * sizeof *b->out);
     b->acts.records = mem_aligned(64, R_MAX * kern_acts_bytes(COLS_MAX));
     b->acts.sum = mem_aligned(64, most / KERN_GROUP * sizeof(float));
-    if (!b->far || !b->x || !b->out || !b->acts.records || !b->acts.sum)
+    if (!b->x || !b->out || !b->acts.records || !b->acts.sum)
         return -1;
     for (size_t i = 0; i < FAR_BYTES / 8; i++) {
         uint64_t u = rng_at(1, i) & 0x3FFF3FFF3FFF3FFF; /* as bf16: no infinities */
@@ -221,7 +228,7 @@ static int bench_init(struct bench *b)
 
 static void bench_free(struct bench *b)
 {
-    mem_free(b->far);
+    os_pages_free(&b->pages);
     mem_free(b->x);
     mem_free(b->out);
     mem_free(b->acts.records);

@@ -17,8 +17,8 @@ enum {
     PART_GROUPS = KERN_VEC / 4,
     PART_ELEMENTS = KERN_VEC * KERN_BLOCK,
     O_BLOCK = 32, /* weight rows that stay near while all activation rows pass */
-    AHEAD = 6144, /* bytes: weights asked for early, as processors foresee no more than a page */
-    AHEAD_SCALES = AHEAD / 12,
+    AHEAD = 8192, /* bytes: weights asked for early, as processors foresee no more than a page */
+    AHEAD_SCALES = AHEAD / 16,
 };
 
 struct shape {
@@ -159,8 +159,8 @@ KERN_INLINE void tile(const struct shape f, const struct kern_matrix *m, const s
     KERN_UNROLL
     for (int iw = 0; iw < f.W; iw++) {
         w[iw] = weights_at(m, f.bits, o + iw);
-        fetch_early((const char *)w[iw].scales + AHEAD_SCALES, 1);
-        fetch_early((const char *)w[iw].biases + AHEAD_SCALES, 1);
+        fetch_early((const char *)w[iw].scales + AHEAD_SCALES, 128);
+        fetch_early((const char *)w[iw].biases + AHEAD_SCALES, 128);
     }
     sums_clear(f, &s);
     for (; i + KERN_CHUNK <= n; i += KERN_CHUNK)
@@ -197,6 +197,7 @@ KERN_INLINE void add_bf16(const struct shape f, const struct bf16 *m, int o, siz
         KERN_UNROLL
         for (int iw = 0; iw < f.W; iw++) {
             vec weight = vec_widen_some(w + (size_t)iw * m->n + at, k);
+            fetch_early((const char *)(w + (size_t)iw * m->n + at) + AHEAD, 1);
             KERN_UNROLL
             for (int a = 0; a < f.A; a++) {
                 vec *to = &s->of[a * f.W + iw].part[h];
@@ -220,18 +221,23 @@ KERN_INLINE void tile_bf16(const struct shape f, const struct bf16 *m, float *co
 
 /* --- which tile --- */
 
+/* Outputs o .. end - 1, at least W; the last tile may write outputs of the one before again, the
+ * same bits. */
 #define TILE_BITS(bits, A, W)                                                                      \
-    static void tile_##bits##_##A##_##W(const struct kern_matrix *m, const struct panel *x, int o) \
+    static void tile_##bits##_##A##_##W(const struct kern_matrix *m, const struct panel *x, int o, \
+                                        int end)                                                   \
     {                                                                                              \
-        tile((struct shape){bits, W, A}, m, x, o);                                                 \
+        for (; o < end; o += W)                                                                    \
+            tile((struct shape){bits, W, A}, m, x, o + W < end ? o : end - W);                     \
     }
 #define TILE(A, W)                                                                                 \
     TILE_BITS(2, A, W)                                                                             \
     TILE_BITS(3, A, W)                                                                             \
     TILE_BITS(4, A, W)                                                                             \
-    static void tile_bf16_##A##_##W(const struct bf16 *m, float *const *to, int o)                 \
+    static void tile_bf16_##A##_##W(const struct bf16 *m, float *const *to, int o, int end)        \
     {                                                                                              \
-        tile_bf16((struct shape){16, W, A}, m, to, o);                                             \
+        for (; o < end; o += W)                                                                    \
+            tile_bf16((struct shape){16, W, A}, m, to, o + W < end ? o : end - W);                 \
     }
 #define ENTRY(A, W)                                                                                \
     {A, W, {tile_2_##A##_##W, tile_3_##A##_##W, tile_4_##A##_##W}, tile_bf16_##A##_##W},
@@ -247,8 +253,9 @@ KERN_INLINE void tile_bf16(const struct shape f, const struct bf16 *m, float *co
 TILES(TILE)
 static const struct kind {
     int A, W;
-    void (*run[3])(const struct kern_matrix *m, const struct panel *x, int o); /* 2, 3, 4 bits */
-    void (*run_bf16)(const struct bf16 *m, float *const *to, int o);
+    /* 2, 3, 4 bits */
+    void (*run[3])(const struct kern_matrix *m, const struct panel *x, int o, int end);
+    void (*run_bf16)(const struct bf16 *m, float *const *to, int o, int end);
 } kinds[] = {TILES(ENTRY)};
 
 /* The tile of most rows, of those that are not too large. */
@@ -279,7 +286,6 @@ static void panel_set(struct panel *p, const struct kern_input *x, const struct 
     }
 }
 
-/* The last tile of a block may write outputs of the one before again: the same bits. */
 static void product(const struct kern_matrix *m, const struct kern_input *x,
                     const struct kern_output *out)
 {
@@ -290,8 +296,7 @@ static void product(const struct kern_matrix *m, const struct kern_input *x,
             struct panel p;
             panel_set(&p, x, out, j, k->A);
             j += k->A;
-            for (int i = o; i < end; i += k->W)
-                k->run[m->bits - 2](m, &p, i + k->W < end ? i : end - k->W);
+            k->run[m->bits - 2](m, &p, o, end);
         }
     }
 }
@@ -308,8 +313,7 @@ static void product_bf16(const uint16_t *w, int n, const float *x, int R,
             for (int a = 0; a < k->A; a++)
                 to[a] = out->to + (size_t)(r + a) * out->stride;
             r += k->A;
-            for (int i = o; i < end; i += k->W)
-                k->run_bf16(&m, to, i + k->W < end ? i : end - k->W);
+            k->run_bf16(&m, to, o, end);
         }
     }
 }
