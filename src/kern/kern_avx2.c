@@ -13,13 +13,13 @@ KERN_TARGET("avx2,fma,f16c")
 
 #include "kern/vec_avx2.h"
 
-/* Whole numbers of blocks, as floats: plane p of the activations begins at x + p * plane. */
-KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane)
+/* Whole numbers of blocks, as floats. */
+KERN_INLINE vec part_dot(const struct planes *w, const struct planes *x)
 {
-    __m256i s = _mm256_maddubs_epi16(w->of[0], load_codes(x));
+    __m256i s = _mm256_maddubs_epi16(w->of[0], x->of[0]);
     KERN_UNROLL
     for (int p = 1; p < 4; p++)
-        s = _mm256_add_epi16(s, _mm256_maddubs_epi16(w->of[p], load_codes(x + p * plane)));
+        s = _mm256_add_epi16(s, _mm256_maddubs_epi16(w->of[p], x->of[p]));
     return _mm256_cvtepi32_ps(_mm256_madd_epi16(s, _mm256_set1_epi16(1)));
 }
 

@@ -9,7 +9,7 @@ KERN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
 #define KERN_VEC   16
 #define KERN_PARTS 1
-#define KERN_ROWS  8
+#define KERN_ROWS  6
 
 typedef __m512 vec;
 struct lanes {
@@ -259,13 +259,20 @@ KERN_INLINE vec part_weight(const uint16_t *scales, int k)
     return _mm512_castsi512_ps(_mm512_shuffle_epi8(_mm512_broadcastq_epi64(four), to_top));
 }
 
-/* Whole numbers of blocks, as floats: plane p of the activations begins at x + p * plane. */
-KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane)
+/* The codes of activations: plane p begins at x + p * plane. */
+KERN_INLINE struct planes acts_planes(const int8_t *x, int plane)
+{
+    return (struct planes){{_mm512_loadu_si512(x), _mm512_loadu_si512(x + plane),
+                            _mm512_loadu_si512(x + 2 * plane), _mm512_loadu_si512(x + 3 * plane)}};
+}
+
+/* Whole numbers of blocks, as floats. */
+KERN_INLINE vec part_dot(const struct planes *w, const struct planes *x)
 {
     __m512i s = _mm512_setzero_si512();
     KERN_UNROLL
     for (int p = 0; p < 4; p++)
-        s = _mm512_dpbusd_epi32(s, w->of[p], _mm512_loadu_si512(x + p * plane));
+        s = _mm512_dpbusd_epi32(s, w->of[p], x->of[p]);
     return _mm512_cvtepi32_ps(s);
 }
 

@@ -14,12 +14,12 @@ KERN_TARGET("avx2,fma,f16c,avxvnni")
 #include "kern/vec_avx2.h"
 
 /* As in kern_avx2.c. */
-KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane)
+KERN_INLINE vec part_dot(const struct planes *w, const struct planes *x)
 {
     __m256i s = _mm256_setzero_si256();
     KERN_UNROLL
     for (int p = 0; p < 4; p++)
-        s = _mm256_dpbusd_avx_epi32(s, w->of[p], load_codes(x + p * plane));
+        s = _mm256_dpbusd_avx_epi32(s, w->of[p], x->of[p]);
     return _mm256_cvtepi32_ps(s);
 }
 

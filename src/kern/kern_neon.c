@@ -266,13 +266,20 @@ KERN_INLINE vec part_weight(const uint16_t *scales, int k)
     return vreinterpretq_f32_u32(vdupq_n_u32((uint32_t)scales[0] << 16));
 }
 
-/* Whole numbers of a group's blocks, as floats: plane p of the activations begins at x + p * plane. */
-KERN_INLINE vec part_dot(const struct planes *w, const int8_t *x, int plane)
+/* The codes of activations: plane p begins at x + p * plane. */
+KERN_INLINE struct planes acts_planes(const int8_t *x, int plane)
+{
+    return (struct planes){
+        {vld1q_s8(x), vld1q_s8(x + plane), vld1q_s8(x + 2 * plane), vld1q_s8(x + 3 * plane)}};
+}
+
+/* Whole numbers of a group's blocks, as floats. */
+KERN_INLINE vec part_dot(const struct planes *w, const struct planes *x)
 {
     int32x4_t s = vdupq_n_s32(0);
     KERN_UNROLL
     for (int p = 0; p < 4; p++)
-        s = vdotq_s32(s, w->of[p], vld1q_s8(x + p * plane));
+        s = vdotq_s32(s, w->of[p], x->of[p]);
     return vcvtq_f32_s32(s);
 }
 

@@ -27,7 +27,7 @@ struct shape {
 
 /* The sums of a tile: output (w, a) at a * W + w. */
 struct sums {
-    struct lanes of[KERN_ROWS];
+    struct lanes of[2 * KERN_ROWS];
 };
 
 KERN_INLINE void sums_clear(const struct shape f, struct sums *s)
@@ -77,17 +77,19 @@ KERN_INLINE struct weights weights_at(const struct kern_matrix *m, int bits, int
                             m->scales + groups, m->biases + groups};
 }
 
+/* The codes and scales of a vector of blocks, weights or activations. */
+struct part {
+    struct planes codes;
+    vec scale;
+};
+
 /* Part h of a record of t groups. Where the record ends within it, what is read behind meets codes
  * of zero. */
-KERN_INLINE vec record_dot(const struct planes *w, const uint8_t *record, int h, int t)
-{
-    return part_dot(w, (const int8_t *)record + h * PART_ELEMENTS / 4, t * 16);
-}
-
-KERN_INLINE vec record_scale(const uint8_t *record, int h, int t)
+KERN_INLINE struct part record_part(const uint8_t *record, int h, int t)
 {
     const void *scales = record + t * KERN_GROUP;
-    return vec_load((const float *)scales + h * KERN_VEC);
+    return (struct part){acts_planes((const int8_t *)record + h * PART_ELEMENTS / 4, t * 16),
+                         vec_load((const float *)scales + h * KERN_VEC)};
 }
 
 /* Asks for `bytes` that will be read soon, or lie behind all that will be. */
@@ -98,28 +100,40 @@ KERN_INLINE void fetch_early(const void *p, int bytes)
         __builtin_prefetch((const char *)p + at, 0, 2);
 }
 
-/* Adds t groups from element i on: 4, or at the end of a row 1..3. */
+/* k groups of a weight row from element i on, zeros behind. */
+KERN_INLINE struct part weight_part(int bits, const struct weights *w, int i, int k)
+{
+    const uint8_t *codes = w->codes + kern_row_bytes(bits, i);
+    fetch_early(codes + AHEAD, bits * 32 / KERN_PARTS);
+    return (struct part){part_planes(bits, codes, k), part_weight(w->scales + i / KERN_GROUP, k)};
+}
+
+KERN_INLINE void add_part(const struct part *w, const struct part *x, vec *sum)
+{
+    *sum = vec_fma(vec_mul(part_dot(&w->codes, &x->codes), x->scale), w->scale, *sum);
+}
+
+/* Adds t groups from element i on: 4, or at the end of a row 1..3. What several products share is
+ * loaded once: the weights of a tile, and one row of activations after the other. */
 KERN_INLINE void add_chunk(const struct shape f, const struct weights *w, const struct panel *x,
                            int i, int t, struct sums *s)
 {
     KERN_UNROLL
     for (int h = 0; h < KERN_PARTS; h++) {
         int at = i + h * PART_ELEMENTS, k = t - h * PART_GROUPS;
+        struct part weights[4];
         if (k <= 0)
             break;
         k = k < PART_GROUPS ? k : PART_GROUPS;
         KERN_UNROLL
-        for (int iw = 0; iw < f.W; iw++) {
-            struct planes p = part_planes(f.bits, w[iw].codes + kern_row_bytes(f.bits, at), k);
-            vec weight = part_weight(w[iw].scales + at / KERN_GROUP, k);
-            fetch_early(w[iw].codes + kern_row_bytes(f.bits, at) + AHEAD, f.bits * 32 / KERN_PARTS);
+        for (int iw = 0; iw < f.W; iw++)
+            weights[iw] = weight_part(f.bits, &w[iw], at, k);
+        KERN_UNROLL
+        for (int a = 0; a < f.A; a++) {
+            struct part acts = record_part(x->records[a] + kern_record_at(i), h, t);
             KERN_UNROLL
-            for (int a = 0; a < f.A; a++) {
-                const uint8_t *record = x->records[a] + kern_record_at(i);
-                vec dot = record_dot(&p, record, h, t), scale = record_scale(record, h, t);
-                vec *to = &s->of[a * f.W + iw].part[h];
-                *to = vec_fma(vec_mul(dot, scale), weight, *to);
-            }
+            for (int iw = 0; iw < f.W; iw++)
+                add_part(&weights[iw], &acts, &s->of[a * f.W + iw].part[h]);
         }
     }
 }
@@ -242,12 +256,11 @@ KERN_INLINE void tile_bf16(const struct shape f, const struct bf16 *m, float *co
 #define ENTRY(A, W)                                                                                \
     {A, W, {tile_2_##A##_##W, tile_3_##A##_##W, tile_4_##A##_##W}, tile_bf16_##A##_##W},
 
-/* (A, W): the sums of a tile are folded four at a time. */
-#define TILES_4(ONE) ONE(4, 1) ONE(3, 1) ONE(2, 2) ONE(1, 4) ONE(1, 1)
-#if KERN_ROWS == 8
-#define TILES(ONE) ONE(8, 1) ONE(6, 1) TILES_4(ONE)
+/* (A, W): as many sums as leave registers for what goes into them. */
+#if KERN_ROWS == 6
+#define TILES(ONE) ONE(6, 2) ONE(5, 2) ONE(4, 2) ONE(3, 2) ONE(2, 2) ONE(1, 4) ONE(1, 1)
 #else
-#define TILES(ONE) TILES_4(ONE)
+#define TILES(ONE) ONE(4, 1) ONE(3, 1) ONE(2, 2) ONE(1, 4) ONE(1, 1)
 #endif
 
 TILES(TILE)
@@ -341,8 +354,8 @@ KERN_INLINE void add_group_sums(const uint8_t *record, int t, float *sum)
             break;
         k = k < PART_GROUPS ? k : PART_GROUPS;
         struct planes p = part_planes(4, ones, k);
-        vec dot = record_dot(&p, record, h, t);
-        vec_store_n(value, vec_mul(dot, record_scale(record, h, t)), KERN_VEC);
+        struct part x = record_part(record, h, t);
+        vec_store_n(value, vec_mul(part_dot(&p, &x.codes), x.scale), KERN_VEC);
         for (int g = 0; g < k; g++)
             sum[h * PART_GROUPS + g] +=
                 (value[4 * g] + value[4 * g + 1]) + (value[4 * g + 2] + value[4 * g + 3]);

@@ -214,11 +214,6 @@ KERN_INLINE __m256i load_part(const void *p, int k)
                               : _mm256_maskload_epi32((const int *)p, first(4 * k));
 }
 
-KERN_INLINE __m256i load_codes(const int8_t *p)
-{
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
 /* Even and odd words of 16: elements 0..7 of each block, then 8..15. Low nibbles are the even
  * elements. */
 KERN_INLINE struct planes planes4(const uint8_t *p, int k)
@@ -276,6 +271,18 @@ KERN_INLINE struct planes planes3(const uint8_t *p, int k)
 KERN_INLINE struct planes part_planes(const int bits, const uint8_t *p, int k)
 {
     return bits == 4 ? planes4(p, k) : bits == 3 ? planes3(p, k) : planes2(p, k);
+}
+
+KERN_INLINE __m256i load_codes(const int8_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+/* The codes of activations: plane p begins at x + p * plane. */
+KERN_INLINE struct planes acts_planes(const int8_t *x, int plane)
+{
+    return (struct planes){{load_codes(x), load_codes(x + plane), load_codes(x + 2 * plane),
+                            load_codes(x + 3 * plane)}};
 }
 
 /* The scale of each of k groups on its four lanes. */
