@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "pack/lowbit.h"
 #include "pack/pack.h"
+#include "runner/model.h"
 
 /* What the flags say. */
 struct wish {
@@ -152,6 +153,19 @@ static void print_lowbit(const struct expert_layout *x, const struct lowbit_opti
     }
 }
 
+/* Texts are copied as they are: a store that `run` would refuse for them is not made. A source
+ * without a tokenizer packs all the same, for `logits` and the like. */
+static int check_text(const struct plan *p, struct err *e)
+{
+    const char *dir = p->checkpoint->dir;
+    char *path = file_join(dir, "tokenizer.json");
+    int rc = path ? 0 : ERR(e, E_NOMEM, "out of memory opening %s", dir);
+    if (!rc && file_exists(path))
+        rc = model_check_text(dir, p->config.vocab, e);
+    mem_free(path);
+    return rc;
+}
+
 static int pack_source(const char *source, const struct wish *w, const struct lowbit_options *low,
                        struct err *e)
 {
@@ -171,8 +185,10 @@ static int pack_source(const char *source, const struct wish *w, const struct lo
         if (!rc)
             rc = plan_check(p, e);
         print_lowbit(&p->target.experts, low);
+        rc = rc ? rc : check_text(p, e);
     } else {
-        rc = pack_run(p, &options, &r, e);
+        rc = check_text(p, e);
+        rc = rc ? rc : pack_run(p, &options, &r, e);
         if (!rc)
             report(p, &r);
         if (!rc)

@@ -18,8 +18,8 @@ enum { GENERATION_CONFIG_MAX = 1 << 20, PROBE_MEMORY = 128 << 20 };
 
 static int open_parts(struct model *m, const char *path, const struct model_options *o,
                       struct err *e);
-static int open_text(struct model *m, struct err *e);
-static int read_defaults(struct model *m, const char *path, struct err *e);
+static int open_text(struct model *m, const char *dir, int vocab, struct err *e);
+static int read_defaults(struct model *m, const char *path, int vocab, struct err *e);
 
 int model_open(const char *path, const struct model_options *o, struct model **out, struct err *e)
 {
@@ -46,6 +46,14 @@ void model_close(struct model *m)
     weights_free(&m->weights);
     store_close(m->store);
     mem_free(m);
+}
+
+int model_check_text(const char *dir, int vocab, struct err *e)
+{
+    struct model *m = mem_zalloc(1, sizeof *m);
+    int rc = m ? open_text(m, dir, vocab, e) : ERR(e, E_NOMEM, "no memory to open %s", dir);
+    model_close(m);
+    return rc;
 }
 
 bool model_is_stop(const struct model *m, int32_t id)
@@ -101,7 +109,7 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
     const struct engine_ops *ops;
     if (engines_find(o->engine, &ops, e) || store_open(path, &m->store, e) || set_ctx(m, o->ctx, e))
         return -e->code;
-    if (!o->without_text && open_text(m, e))
+    if (!o->without_text && open_text(m, m->store->dir, m->store->config.vocab, e))
         return -e->code;
     if (!options.expert_bits)
         options.expert_bits = store_bits_best(m->store);
@@ -120,11 +128,11 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
     return ops->open(&m->weights, &options, &m->engine, e);
 }
 
-static int add_stop(struct model *m, int64_t id, const char *where, struct err *e)
+static int add_stop(struct model *m, int64_t id, int vocab, const char *where, struct err *e)
 {
-    if (id < 0 || id >= m->store->config.vocab)
+    if (id < 0 || id >= vocab)
         return ERR(e, E_FORMAT, "%s: the end token %lld is not one of the model's %d", where,
-                   (long long)id, m->store->config.vocab);
+                   (long long)id, vocab);
     if (model_is_stop(m, (int32_t)id))
         return 0;
     if (m->n_stop_ids == MODEL_STOP_MAX)
@@ -134,33 +142,34 @@ static int add_stop(struct model *m, int64_t id, const char *where, struct err *
 }
 
 /* The chat format is optional: base models have none, and run --raw does without. */
-static int open_chat(struct model *m, struct err *e)
+static int open_chat(struct model *m, const char *dir, struct err *e)
 {
-    if (chat_open(m->store->dir, &m->chat, e) && e->code == E_NOTFOUND)
+    if (chat_open(dir, &m->chat, e) && e->code == E_NOTFOUND)
         err_clear(e);
     return -e->code;
 }
 
-static int open_text(struct model *m, struct err *e)
+static int open_text(struct model *m, const char *dir, int vocab, struct err *e)
 {
     static const char *const ends[] = {"<|im_end|>", "<|endoftext|>"};
-    if (tokenizer_open(m->store->dir, &m->tokenizer, e) || open_chat(m, e))
+    if (tokenizer_open(dir, &m->tokenizer, e) || open_chat(m, dir, e))
         return -e->code;
-    char *path = file_join(m->store->dir, "generation_config.json");
+    char *path = file_join(dir, "generation_config.json");
     if (!path)
-        return ERR(e, E_NOMEM, "no memory to open %s", m->store->dir);
-    int rc = read_defaults(m, path, e);
+        return ERR(e, E_NOMEM, "no memory to open %s", dir);
+    int rc = read_defaults(m, path, vocab, e);
     for (size_t i = 0; !rc && i < sizeof ends / sizeof ends[0]; i++) {
         int32_t id = tokenizer_id(m->tokenizer, ends[i]);
         if (id >= 0)
-            rc = add_stop(m, id, "tokenizer.json", e);
+            rc = add_stop(m, id, vocab, "tokenizer.json", e);
     }
     mem_free(path);
     return rc;
 }
 
 /* eos_token_id: a number or a list of them. */
-static int read_ends(struct model *m, const json_t *ends, const char *where, struct err *e)
+static int read_ends(struct model *m, const json_t *ends, int vocab, const char *where,
+                     struct err *e)
 {
     char found[64];
     const size_t n = json_is_array(ends) ? json_array_size(ends) : 1;
@@ -169,7 +178,7 @@ static int read_ends(struct model *m, const json_t *ends, const char *where, str
         if (!json_is_integer(id))
             return ERR(e, E_FORMAT, "%s: eos_token_id: want a token id or a list of them, found %s",
                        where, json_describe(id, found, sizeof found));
-        if (add_stop(m, json_integer_value(id), where, e))
+        if (add_stop(m, json_integer_value(id), vocab, where, e))
             return -e->code;
     }
     return 0;
@@ -196,7 +205,7 @@ static int read_settings(struct model *m, const json_t *root, const char *where,
     return 0;
 }
 
-static int read_defaults(struct model *m, const char *path, struct err *e)
+static int read_defaults(struct model *m, const char *path, int vocab, struct err *e)
 {
     json_t *root = NULL;
     m->sample = SAMPLE_GREEDY;
@@ -207,7 +216,7 @@ static int read_defaults(struct model *m, const char *path, struct err *e)
     int rc = read_settings(m, root, path, e);
     const json_t *ends = json_object_get(root, "eos_token_id");
     if (!rc && ends && !json_is_null(ends))
-        rc = read_ends(m, ends, path, e);
+        rc = read_ends(m, ends, vocab, path, e);
     json_decref(root);
     return rc;
 }

@@ -56,6 +56,9 @@ struct model {
  * the message says how to pack it. */
 int model_open(const char *path, const struct model_options *o, struct model **out, struct err *e);
 void model_close(struct model *m);
+/* What model_open would say of the texts of a folder (tokenizer, template, generation_config.json)
+ * for a model of so many token ids. */
+int model_check_text(const char *dir, int vocab, struct err *e);
 bool model_is_stop(const struct model *m, int32_t id);
 /* E_ARG, with the place, when an id is none of the model's. */
 int model_check_ids(const struct model *m, const struct tokens *ids, struct err *e);
