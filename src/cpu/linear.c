@@ -6,14 +6,27 @@
 #include "cpu/state.h"
 #include "model/matrix.h"
 
+static struct kern_acts codes_place(size_t rows, int n, struct layout *l)
+{
+    struct kern_acts q = {.n = n};
+    if (n % KERN_GROUP == 0) {
+        q.records = layout_take(l, rows * kern_acts_bytes(n), 1);
+        q.sum = layout_floats(l, rows, (size_t)(n / KERN_GROUP));
+    }
+    return q;
+}
+
 void acts_place(struct acts *a, size_t rows, int n, struct layout *l)
 {
-    size_t width = (size_t)n;
-    *a = (struct acts){.x = layout_floats(l, rows, width), .n = n, .q = {.n = n}};
-    if (n % KERN_GROUP)
-        return;
-    a->q.records = layout_take(l, rows * kern_acts_bytes(n), 1);
-    a->q.sum = layout_floats(l, rows, width / KERN_GROUP);
+    float *x = layout_floats(l, rows, (size_t)n);
+    *a = (struct acts){x, codes_place(rows, n, l), n};
+}
+
+void acts_place_split(struct acts *a, const struct acts *whole, size_t rows, int parts,
+                      struct layout *l)
+{
+    int n = whole->n / parts;
+    *a = (struct acts){whole->x, codes_place(rows * (size_t)parts, n, l), n};
 }
 
 void acts_quantise(const struct kern *k, struct acts *a, int r0, int r1)

@@ -17,6 +17,9 @@ struct acts {
     int n;
 };
 void acts_place(struct acts *a, size_t rows, int n, struct layout *l);
+/* Each of `whole`'s rows as `parts` rows: the same floats, codes of their own. */
+void acts_place_split(struct acts *a, const struct acts *whole, size_t rows, int parts,
+                      struct layout *l);
 /* Quantises rows r0 .. r1-1. */
 void acts_quantise(const struct kern *k, struct acts *a, int r0, int r1);
 /* Quantises elements from .. from + n - 1 of a row, both multiples of KERN_CHUNK. */

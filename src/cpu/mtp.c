@@ -47,23 +47,12 @@ static void norm_item(void *ctx, int r, int member)
     acts_quantise(&g->kern, &g->scratch.embed, r, r + 1);
 }
 
-/* The streams of scratch.norm as rows of their own. */
-static struct acts streams_of(const struct cpu *g)
-{
-    struct acts a = g->scratch.norm;
-    a.n = a.q.n = g->weights.config.h;
-    if (a.n % KERN_GROUP)
-        a.q.records = NULL;
-    return a;
-}
-
 static void streams_item(void *ctx, int r, int member)
 {
     const struct fold_job *x = ctx;
-    struct acts streams = streams_of(x->g);
     int S = x->g->weights.config.S;
     (void)member;
-    acts_quantise(&x->g->kern, &streams, r * S, (r + 1) * S);
+    acts_quantise(&x->g->kern, &x->g->scratch.streams, r * S, (r + 1) * S);
 }
 
 static void add_item(void *ctx, int item, int member)
@@ -81,10 +70,9 @@ static void fold(struct cpu *g, const struct batch *b, const float *const *wide)
     const struct config *c = &g->weights.config;
     struct scratch *m = &g->scratch;
     struct fold_job x = {g, b, wide};
-    const struct acts streams = streams_of(g);
     const struct product in[] = {
         {&g->weights.mtp.fc_embedding, &m->embed, NULL, b->R, m->fold, (size_t)c->h},
-        {&g->weights.mtp.fc_hidden, &streams, NULL, b->R * c->S, m->hyper, (size_t)c->h},
+        {&g->weights.mtp.fc_hidden, &m->streams, NULL, b->R * c->S, m->hyper, (size_t)c->h},
     };
     each_row(g, b->R, norm_item, &x);
     each_row(g, b->R, streams_item, &x);

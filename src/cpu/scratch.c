@@ -81,6 +81,7 @@ static void ple_place(const struct cpu *g, struct scratch *m, size_t rows, struc
 static void mtp_place(const struct config *c, struct scratch *m, size_t rows, struct layout *l)
 {
     acts_place(&m->embed, rows, c->h, l);
+    acts_place_split(&m->streams, &m->norm, rows, c->S, l);
     m->fold = layout_floats(l, rows, (size_t)c->h);
     m->cell = layout_take(l, rows, sizeof *m->cell);
     m->wide = layout_take(l, rows, sizeof *m->wide);

@@ -154,7 +154,7 @@ struct scratch {
     struct acts ple_e;                     /* ple: [ple_dim] */
     float *ple_value, *ple_rows;           /* ple: [h], [S*h] (prefill) */
     uint64_t *ngram;                       /* ple: [rows][all heads of all modules] */
-    struct acts embed;                     /* mtp: [h] */
+    struct acts embed, streams;            /* mtp: [h], norm's streams one by one */
     float *fold;                           /* mtp: [rows][h] */
     struct at *cell;                       /* mtp: [rows] */
     const float **wide;                    /* mtp: [rows] residuals that cells are made from */
