@@ -312,14 +312,14 @@ static json_t *number(uint64_t v)
 
 static json_t *manifest_of(const struct records *r, const char *source)
 {
-    static const char *const names[EXPERT_MATRICES] = {"gate", "up", "down"};
     json_t *root = json_object(), *w = json_object(), *s = json_object(), *sums = json_array();
     char key[8], hex[SUMS_HEX];
     for (int i = 0; i < EXPERT_MATRICES; i++) {
-        json_object_set_new(w, names[i], number(r->w[i]));
-        snprintf(key, sizeof key, "%s_s", names[i]);
+        const char *name = records_matrix((enum expert_matrix)i);
+        json_object_set_new(w, name, number(r->w[i]));
+        snprintf(key, sizeof key, "%s_s", name);
         json_object_set_new(s, key, number(r->s[i]));
-        snprintf(key, sizeof key, "%s_b", names[i]);
+        snprintf(key, sizeof key, "%s_b", name);
         json_object_set_new(s, key, number(r->b[i]));
     }
     for (size_t i = 0; i < r->n; i++)

@@ -22,9 +22,6 @@ static const struct {
     [4] = {"experts.bin", NULL},
 };
 
-static const char *const matrix_names[EXPERT_MATRICES] = {
-    [EXPERT_GATE] = "gate", [EXPERT_UP] = "up", [EXPERT_DOWN] = "down"};
-
 static int parse_offsets(const json_t *root, const char *where, const struct records *r,
                          struct err *e);
 static int parse_sums(const json_t *root, const char *where, struct records *r, struct err *e);
@@ -42,6 +39,13 @@ const char *records_file(int bits)
 const char *records_manifest(int bits)
 {
     return names[bits].manifest;
+}
+
+const char *records_matrix(enum expert_matrix i)
+{
+    static const char *const matrices[EXPERT_MATRICES] = {
+        [EXPERT_GATE] = "gate", [EXPERT_UP] = "up", [EXPERT_DOWN] = "down"};
+    return matrices[i];
 }
 
 static uint64_t codes_of(const struct expert_layout *x)
@@ -128,12 +132,12 @@ static int parse_offsets(const json_t *root, const char *where, const struct rec
         rc = json_field_obj(root, where, "s", true, &s, e);
     for (int i = 0; !rc && i < EXPERT_MATRICES; i++) {
         snprintf(at, sizeof at, "%s.w", where);
-        rc = want_number(w, at, matrix_names[i], r->w[i], e);
+        rc = want_number(w, at, records_matrix(i), r->w[i], e);
         snprintf(at, sizeof at, "%s.s", where);
-        snprintf(key, sizeof key, "%s_s", matrix_names[i]);
+        snprintf(key, sizeof key, "%s_s", records_matrix(i));
         if (!rc)
             rc = want_number(s, at, key, r->s[i], e);
-        snprintf(key, sizeof key, "%s_b", matrix_names[i]);
+        snprintf(key, sizeof key, "%s_b", records_matrix(i));
         if (!rc)
             rc = want_number(s, at, key, r->b[i], e);
     }

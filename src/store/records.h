@@ -33,8 +33,9 @@ struct records {
 /* The layout of a precision: bits, n, bytes, stride, w, s, b; all else zero. For 3 and 2 bits:
  * codes of gate, up, down, then scales and biases as they are in the 4-bit record. */
 void records_layout(const struct expert_layout *x, int bits, struct records *out);
-const char *records_file(int bits);     /* "experts3.bin" */
-const char *records_manifest(int bits); /* "manifest3.json"; NULL for 4 bits */
+const char *records_file(int bits);               /* "experts3.bin" */
+const char *records_manifest(int bits);           /* "manifest3.json"; NULL for 4 bits */
+const char *records_matrix(enum expert_matrix i); /* "gate", "up", "down": keys of manifestN.json */
 
 /* Makes out, a record of out_layout's precision (stride bytes), from a 4-bit one. */
 void records_reduce(const struct expert_layout *x, const uint8_t *record,
