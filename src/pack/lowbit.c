@@ -44,7 +44,11 @@ struct reducing {
     struct progress progress;
 };
 
+static int make_copies(const struct store *s, const struct lowbit_options *o,
+                       struct lowbit_report *r, struct err *e);
 static int prepare(struct reducing *d, const struct lowbit_options *o, struct err *e);
+static int reduce_all(struct reducing *d, const struct records *q4, struct lowbit_report *r,
+                      struct err *e);
 static int make_lanes(struct reducing *d, int n_threads, struct err *e);
 static int reduce_batch(void *ctx, int worker, size_t i, struct err *e);
 static int finish(struct reducing *d, struct err *e);
@@ -114,42 +118,56 @@ int lowbit_run(const char *path, const struct lowbit_options *o, struct lowbit_r
                struct err *e)
 {
     struct store *s;
-    const struct records *q4;
     uint64_t start = clock_ns();
     bool due = false;
-    struct file lock = FILE_CLOSED;
     *r = (struct lowbit_report){.n_threads = 0};
     int rc = store_open(path, &s, e);
     if (rc)
         return rc;
-    struct reducing d = {.store = s, .from = FILE_CLOSED};
     for (int bits = RECORDS_BITS_MIN; bits < STORE_BITS; bits++) {
-        d.copy[bits].file = FILE_CLOSED;
         r->made[bits] = is_due(s, o, bits);
         due = due || r->made[bits];
     }
-    if (due) {
-        rc = file_lock_dir(s->dir, &lock, e);
-        if (!rc)
-            rc = store_records(s, STORE_BITS, &q4, e);
-        if (!rc)
-            rc = check_space(s, o, e);
-        if (!rc)
-            rc = prepare(&d, o, e);
-        if (!rc) {
-            r->written_bytes = d.progress.total;
-            r->read_bytes = q4->n * q4->stride;
-            r->n_threads = d.n_lanes;
-            rc = thread_for(d.n_lanes, (q4->n + d.batch - 1) / d.batch, reduce_batch, &d, e);
-            progress_end(&d.progress);
-        }
-        if (!rc)
-            rc = finish(&d, e);
-        close_all(&d, rc != 0);
-    }
+    if (due)
+        rc = make_copies(s, o, r, e);
     r->seconds = clock_seconds_since(start);
-    file_drop(&lock);
     store_close(s);
+    return rc;
+}
+
+/* All that are due, with nobody else writing there; none of them if one fails. */
+static int make_copies(const struct store *s, const struct lowbit_options *o,
+                       struct lowbit_report *r, struct err *e)
+{
+    const struct records *q4;
+    struct file lock = FILE_CLOSED;
+    struct reducing d = {.store = s, .from = FILE_CLOSED};
+    for (int bits = 0; bits < RECORDS_BITS_MAX; bits++)
+        d.copy[bits].file = FILE_CLOSED;
+    int rc = file_lock_dir(s->dir, &lock, e);
+    if (!rc)
+        rc = store_records(s, STORE_BITS, &q4, e);
+    if (!rc)
+        rc = check_space(s, o, e);
+    if (!rc)
+        rc = prepare(&d, o, e);
+    if (!rc)
+        rc = reduce_all(&d, q4, r, e);
+    if (!rc)
+        rc = finish(&d, e);
+    close_all(&d, rc != 0);
+    file_drop(&lock);
+    return rc;
+}
+
+static int reduce_all(struct reducing *d, const struct records *q4, struct lowbit_report *r,
+                      struct err *e)
+{
+    r->written_bytes = d->progress.total;
+    r->read_bytes = q4->n * q4->stride;
+    r->n_threads = d->n_lanes;
+    int rc = thread_for(d->n_lanes, (q4->n + d->batch - 1) / d->batch, reduce_batch, d, e);
+    progress_end(&d->progress);
     return rc;
 }
 
