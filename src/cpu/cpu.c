@@ -10,31 +10,19 @@
 #include "cpu/blocks.h"
 #include "cpu/open.h"
 
-/* Row r of a step or chunk, the nth row of its sequence. */
+/* Row r, the nth row of its sequence. */
 static int row_check(const struct cpu *g, const struct row *row, int r, int n, struct err *e)
 {
     const struct sequence *s = row->seq;
-    int vocab = g->weights.config.vocab;
-    if (s->g != g)
-        return ERR(e, E_ARG, "row %d: its sequence belongs to another engine", r);
-    if (s->pending)
-        return ERR(e, E_ARG, "row %d: its sequence has %d rows pending, commit them first", r,
-                   s->pending);
-    if (s->len + n > s->ctx)
-        return ERR(e, E_LIMIT, "row %d: the context of %d tokens is full", r, s->ctx);
-    if (row->token < 0 || row->token >= vocab)
-        return ERR(e, E_ARG, "row %d: token %d is not in the vocabulary of %d", r, row->token,
-                   vocab);
-    return 0;
-}
-
-/* Row r begins a sequence: none of those before may be of it. */
-static int order_check(const struct row *rows, int r, struct err *e)
-{
-    for (int q = 0; q < r; q++)
-        if (rows[q].seq == rows[r].seq)
-            return ERR(e, E_ARG, "row %d: the rows of a sequence must follow one another", r);
-    return 0;
+    return engine_row_check(&(struct row_check){.row = row,
+                                                .r = r,
+                                                .n = n,
+                                                .own = s->g == g,
+                                                .pending = s->pending,
+                                                .len = s->len,
+                                                .ctx = s->ctx,
+                                                .vocab = g->weights.config.vocab},
+                            e);
 }
 
 /* Checks the rows and makes a batch of them; the sequences are as before. */
@@ -43,9 +31,9 @@ static int batch_of_rows(struct cpu *g, const struct row *rows, int R, struct ba
 {
     struct scratch *m = &g->scratch;
     struct pending *p = &g->pending;
-    int n = 0;
-    if (R < 1 || R > ENGINE_ROWS_MAX)
-        return ERR(e, E_ARG, "a step of %d rows: want 1 to %d", R, ENGINE_ROWS_MAX);
+    int n = 0, rc = engine_rows_check(R, e);
+    if (rc)
+        return rc;
     p->used = p->rows ? p->used : 0;
     if (p->used + R > ENGINE_ROWS_MAX)
         return ERR(e, E_LIMIT,
@@ -56,8 +44,7 @@ static int batch_of_rows(struct cpu *g, const struct row *rows, int R, struct ba
     for (int r = 0; r < R; r++) {
         struct sequence *s = rows[r].seq;
         n = r && s == rows[r - 1].seq ? n + 1 : 1;
-        int rc = n == 1 ? order_check(rows, r, e) : 0;
-        rc = rc ? rc : row_check(g, &rows[r], r, n, e);
+        rc = row_check(g, &rows[r], r, n, e);
         if (rc)
             return rc;
         if (n == 1)

@@ -37,6 +37,32 @@ int engine_options_resolve(const struct config *c, const struct engine_options *
     return 0;
 }
 
+int engine_rows_check(int R, struct err *e)
+{
+    if (R < 1 || R > ENGINE_ROWS_MAX)
+        return ERR(e, E_ARG, "a step of %d rows: want 1 to %d", R, ENGINE_ROWS_MAX);
+    return 0;
+}
+
+int engine_row_check(const struct row_check *c, struct err *e)
+{
+    const struct row *row = c->row;
+    if (!c->own)
+        return ERR(e, E_ARG, "row %d: its sequence belongs to another engine", c->r);
+    if (c->pending)
+        return ERR(e, E_ARG, "row %d: its sequence has %d rows pending, commit them first", c->r,
+                   c->pending);
+    for (int back = 1; c->n == 1 && back <= c->r; back++)
+        if (row[-back].seq == row->seq)
+            return ERR(e, E_ARG, "row %d: the rows of a sequence must follow one another", c->r);
+    if (c->len + c->n > c->ctx)
+        return ERR(e, E_LIMIT, "row %d: the context of %d tokens is full", c->r, c->ctx);
+    if (row->token < 0 || row->token >= c->vocab)
+        return ERR(e, E_ARG, "row %d: token %d is not in the vocabulary of %d", c->r, row->token,
+                   c->vocab);
+    return 0;
+}
+
 int32_t engine_argmax(const float *logits, int vocab)
 {
     int32_t best = 0;

@@ -148,6 +148,18 @@ struct engine {
 int engine_options_resolve(const struct config *c, const struct engine_options *o,
                            struct engine_options *out, struct err *e);
 
+/* What a step asks of its rows, in the same words by every engine; E_ARG or E_LIMIT names the row. */
+int engine_rows_check(int R, struct err *e);
+/* Row r is the nth row of a sequence that holds len committed tokens of ctx and has rows pending;
+ * own: it belongs to the engine. */
+struct row_check {
+    const struct row *row; /* with n 1 the r rows before it stand in front of it */
+    int r, n;
+    bool own;
+    int pending, len, ctx, vocab;
+};
+int engine_row_check(const struct row_check *c, struct err *e);
+
 /* argmax with ties to the lower index. */
 int32_t engine_argmax(const float *logits, int vocab);
 

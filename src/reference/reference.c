@@ -144,38 +144,23 @@ void see_ids(const struct reference *g, const struct at *at, enum seen what, con
         o->ints(o->ctx, what, at->il, at->pos, ids, (size_t)n);
 }
 
-/* Row r of a step, the nth row of its sequence. */
-static int row_check(const struct reference *g, const struct row *rows, int r, int n, struct err *e)
-{
-    const struct sequence *s = rows[r].seq;
-    int vocab = g->base.weights->config.vocab;
-    if (s->g != g)
-        return ERR(e, E_ARG, "row %d: its sequence belongs to another engine", r);
-    if (s->pending)
-        return ERR(e, E_ARG, "row %d: its sequence has %d rows pending, commit them first", r,
-                   s->pending);
-    for (int q = 0; n == 1 && q < r; q++)
-        if (rows[q].seq == s)
-            return ERR(e, E_ARG, "row %d: the rows of a sequence must follow one another", r);
-    if (s->len + n > s->ctx)
-        return ERR(e, E_LIMIT, "row %d: the context of %d tokens is full", r, s->ctx);
-    if (rows[r].token < 0 || rows[r].token >= vocab)
-        return ERR(e, E_ARG, "row %d: token %d is not in the vocabulary of %d", r, rows[r].token,
-                   vocab);
-    return 0;
-}
-
 static int rows_check(const struct reference *g, const struct row *rows, int R, struct err *e)
 {
-    if (R < 1 || R > ENGINE_ROWS_MAX)
-        return ERR(e, E_ARG, "a step of %d rows: want 1 to %d", R, ENGINE_ROWS_MAX);
-    for (int r = 0, n = 1; r < R; r++) {
-        n = r && rows[r].seq == rows[r - 1].seq ? n + 1 : 1;
-        int rc = row_check(g, rows, r, n, e);
-        if (rc)
-            return rc;
+    int rc = engine_rows_check(R, e);
+    for (int r = 0, n = 1; !rc && r < R; r++) {
+        const struct sequence *s = rows[r].seq;
+        n = r && s == rows[r - 1].seq ? n + 1 : 1;
+        rc = engine_row_check(&(struct row_check){.row = &rows[r],
+                                                  .r = r,
+                                                  .n = n,
+                                                  .own = s->g == g,
+                                                  .pending = s->pending,
+                                                  .len = s->len,
+                                                  .ctx = s->ctx,
+                                                  .vocab = g->base.weights->config.vocab},
+                              e);
     }
-    return 0;
+    return rc;
 }
 
 /* One token through the model. logits is NULL when they are not wanted. */
