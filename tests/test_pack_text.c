@@ -1,5 +1,5 @@
-/* Packing copied a broken tokenizer, template or generation_config.json unseen, and only `run`, after
- * an hour of packing, refused the store. Now pack refuses the source, in the words of run. */
+/* Packing copied a broken tokenizer, template or generation_config.json unseen, and only `run`,
+ * after an hour of packing, refused the store. Now pack refuses the source, in the words of run. */
 #include "tests/aid_demo.h"
 
 #include <dirent.h>

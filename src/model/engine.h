@@ -148,7 +148,7 @@ struct engine {
 int engine_options_resolve(const struct config *c, const struct engine_options *o,
                            struct engine_options *out, struct err *e);
 
-/* What a step asks of its rows, in the same words by every engine; E_ARG or E_LIMIT names the row. */
+/* What a step asks of its rows, in the same words by every engine. E_ARG or E_LIMIT says which. */
 int engine_rows_check(int R, struct err *e);
 /* Row r is the nth row of a sequence that holds len committed tokens of ctx and has rows pending;
  * own: it belongs to the engine. */

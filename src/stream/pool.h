@@ -1,7 +1,8 @@
 /* The bounded pool of slots, each a place for one record: which record is where, which slot may be
  * given up next. Opening takes addresses; a slot takes memory when it is first filled, and free
  * ones are filled in their order, so that a short run is not kept waiting while the system clears
- * a pool that it does not use. Knows no files and no time; reads.c and visit.c tell it what happened.
+ * a pool that it does not use. Knows no files and no time; reads.c and visit.c tell it what
+ * happened.
  *
  *            pool_reserve             pool_arrived
  *      FREE ---------------> READING ---------------> READY <---+ pool_pin, pool_unpin
