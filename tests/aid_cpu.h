@@ -33,8 +33,8 @@ void aid_run_feed(struct aid_run *r, const int32_t *tokens, int n, int each, flo
 /* Prefills the tokens in chunks; logits [vocab] of the last. */
 void aid_run_prefill(struct aid_run *r, const int32_t *tokens, int n, int chunk, float *logits);
 
-/* How far two engines' predictions are apart: Kullback-Leibler divergence of what the next token may
- * be, in sum and at most, and how often the best one is the same. */
+/* How far two engines' predictions are apart: Kullback-Leibler divergence of what the next token
+ * may be, in sum and at most, and how often the best one is the same. */
 struct aid_score {
     double kl, kl_worst;
     long n, same;

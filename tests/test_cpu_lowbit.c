@@ -1,6 +1,6 @@
 /* Engine "cpu" with experts of 3 and 2 bits: near the reference on the same bits, and the same bits
- * however it gets to them. With --miss-experts answers depend on the cache, but for three cases that
- * are exact: everything is missed, nothing is missed, and one engine says what it reads. */
+ * however it gets to them. With --miss-experts answers depend on the cache, but for three cases
+ * that are exact: everything is missed, nothing is missed, and one engine says what it reads. */
 #include "tests/aid_test.h"
 
 #include <string.h>
