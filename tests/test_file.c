@@ -147,6 +147,22 @@ static void test_replace_survives_each_fault(void **state)
     room_close(&r);
 }
 
+/* What is no ordinary file is not turned into one, whoever may do that. */
+static void test_replace_keeps_devices(void **state)
+{
+    (void)state;
+    struct room r = room_open();
+    struct err e = {0};
+    struct stat st;
+    assert_int_equal(mkfifo(r.path, 0600), 0);
+    assert_int_equal(file_replace(r.path, "new", 3, &e), -E_ARG);
+    assert_non_null(strstr(e.msg, "no ordinary file"));
+    assert_true(stat(r.path, &st) == 0 && S_ISFIFO(st.st_mode));
+    assert_int_equal(file_replace(r.dir, "new", 3, &e), -E_ARG);
+    assert_true(file_is_dir(r.dir));
+    room_close(&r);
+}
+
 static void test_replace_without_memory(void **state)
 {
     (void)state;
@@ -267,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_short_counts_and_signals),
         cmocka_unit_test(test_faults_are_reported),
         cmocka_unit_test(test_replace_survives_each_fault),
+        cmocka_unit_test(test_replace_keeps_devices),
         cmocka_unit_test(test_replace_without_memory),
         cmocka_unit_test(test_kinds_of_path),
         cmocka_unit_test(test_maps),

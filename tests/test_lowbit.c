@@ -270,13 +270,29 @@ static void test_verify(void **state)
     assert_whole();
 }
 
+/* Copies of a damaged record would have checksums of their own, and pass for whole. */
+static void test_damage(void **state)
+{
+    struct err e = {0};
+    (void)state;
+    make_ok();
+    flip("experts.bin", 16384 + 9);
+    assert_int_equal(make(true, NULL, &e), -E_FORMAT);
+    assert_non_null(strstr(e.msg, "experts.bin: record layer 0"));
+    assert_non_null(strstr(e.msg, "checksum"));
+    assert_false(aid_has(dir, "manifest3.json") || aid_has(dir, "experts3.bin"));
+    flip("experts.bin", 16384 + 9);
+    make_ok();
+    assert_whole();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_memory_faults), cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_kills),         cmocka_unit_test(test_program),
-        cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_verify),        cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

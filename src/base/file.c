@@ -198,12 +198,23 @@ int file_read_all(const char *path, uint64_t max, struct buf *out, struct err *e
     return rc;
 }
 
+/* A device, a pipe or a folder at path stays what it is. */
+static int check_replaceable(const char *path, struct err *e)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return ERR(e, E_ARG, "%s: is there and is no ordinary file: name another", path);
+    return 0;
+}
+
 int file_replace(const char *path, const void *data, size_t n, struct err *e)
 {
+    int rc = check_replaceable(path, e);
+    if (rc)
+        return rc;
     size_t len = strlen(path);
     char *tmp = mem_alloc(len + 5), *dir = mem_strdup(path);
     struct file f = FILE_CLOSED;
-    int rc;
     if (!tmp || !dir) {
         rc = ERR(e, E_NOMEM, "out of memory writing %s", path);
         goto out;

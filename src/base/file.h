@@ -37,7 +37,8 @@ void file_drop(struct file *f); /* close, on an error path: no report */
 /* The whole file, at most max bytes (else E_LIMIT), appended to out. */
 int file_read_all(const char *path, uint64_t max, struct buf *out, struct err *e);
 /* Replaces path by these bytes so that a crash leaves the old or the new contents, on disk:
- * path.tmp is written, synced, renamed, and the directory synced. */
+ * path.tmp is written, synced, renamed, and the directory synced. E_ARG: path is a device, a pipe
+ * or a folder, and stays what it is. */
 int file_replace(const char *path, const void *data, size_t n, struct err *e);
 
 bool file_exists(const char *path);

@@ -37,6 +37,8 @@ struct lane {
 struct reducing {
     const struct store *store;
     struct file from; /* experts.bin */
+    struct pieces pieces;
+    uint64_t *sum; /* [pieces.n]; NULL: a store without checksums */
     struct copy copy[RECORDS_BITS_MAX];
     struct lane lane[LOWBIT_THREADS_MAX];
     int n_lanes;
@@ -203,7 +205,9 @@ static int prepare(struct reducing *d, const struct lowbit_options *o, struct er
     const struct records *q4 = &d->store->records[STORE_BITS];
     int n_threads = o->n_threads ? o->n_threads : os_cpu_count() < 2 ? 2 : os_cpu_count();
     uint64_t total = 0;
-    int rc = make_lanes(d, n_threads, e);
+    int rc = sums_load(d->store, &d->pieces, &d->sum, e);
+    if (!rc)
+        rc = make_lanes(d, n_threads, e);
     if (!rc)
         rc = file_open(q4->path, &d->from, e);
     if (!rc)
@@ -265,6 +269,21 @@ static int write_batch(struct reducing *d, struct copy *c, struct lane *l, size_
     return rc;
 }
 
+/* What has its checksum: a copy would give damage a good name. */
+static int check_batch(const struct reducing *d, const struct lane *l, size_t first, size_t n,
+                       struct err *e)
+{
+    size_t stride = (size_t)d->store->records[STORE_BITS].stride;
+    char room[256];
+    for (size_t i = 0; d->sum && i < n; i++) {
+        size_t piece = d->pieces.n_dense + first + i;
+        if (XXH3_64bits(l->from + i * stride, stride) != d->sum[piece])
+            return ERR(e, E_FORMAT, "%s/%s: does not have its checksum; pack it again",
+                       d->store->dir, piece_describe(&d->pieces, piece, room, sizeof room));
+    }
+    return 0;
+}
+
 static int reduce_batch(void *ctx, int worker, size_t i, struct err *e)
 {
     struct reducing *d = ctx;
@@ -274,6 +293,8 @@ static int reduce_batch(void *ctx, int worker, size_t i, struct err *e)
     int rc = interrupt_check(e);
     if (!rc)
         rc = file_read_at(&d->from, first * q4->stride, l->from, n * (size_t)q4->stride, e);
+    if (!rc)
+        rc = check_batch(d, l, first, n, e);
     for (int bits = STORE_BITS - 1; !rc && bits >= RECORDS_BITS_MIN; bits--)
         if (d->copy[bits].file.fd >= 0)
             rc = write_batch(d, &d->copy[bits], l, first, n, e);
@@ -320,6 +341,7 @@ static void close_all(struct reducing *d, bool failed)
         mem_free(d->lane[i].from);
         mem_free(d->lane[i].to);
     }
+    mem_free(d->sum);
     file_drop(&d->from);
 }
 

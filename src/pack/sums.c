@@ -11,6 +11,7 @@
 #include "base/mem.h"
 
 #define BLOCK_ROWS_MAX ((uint64_t)1 << 40)
+#define SUMS_BYTES_MAX ((uint64_t)1 << 30)
 
 static const char magic[] = "CKVSUMS1";
 
@@ -50,6 +51,32 @@ int sums_parse(const struct buf *bytes, const struct manifest *m, const char *wh
         (*sum)[i] = m->dense[i].has_sum ? m->dense[i].xxh3 : 0;
     memcpy(*sum + p->n_dense, bytes->data + sizeof h, n_sums * sizeof **sum);
     return 0;
+}
+
+int sums_load(const struct store *s, struct pieces *p, uint64_t **sum, struct err *e)
+{
+    const json_t *sums = json_object_get(s->manifest.root, "checksums");
+    const char *hex = json_string_value(json_object_get(sums, "xxh3"));
+    uint64_t want = 0;
+    *sum = NULL;
+    pieces_init(p, &s->manifest, 0);
+    if (!sums)
+        return 0;
+    char *path = file_join(s->dir, SUMS_FILE);
+    struct buf bytes = BUF_INIT;
+    int rc = path ? file_read_all(path, SUMS_BYTES_MAX, &bytes, e)
+                  : ERR(e, E_NOMEM, "out of memory reading checksums");
+    if (!rc && (!hex || sums_unhex(hex, &want)))
+        rc = ERR(e, E_FORMAT, "manifest.json: checksums.xxh3 is not 16 digits");
+    if (!rc && want != XXH3_64bits(bytes.data, bytes.len))
+        rc = ERR(e, E_FORMAT,
+                 SUMS_FILE ": does not have the checksum that manifest.json "
+                           "names: experts and n-gram rows are not compared");
+    if (!rc)
+        rc = sums_parse(&bytes, &s->manifest, SUMS_FILE, p, sum, e);
+    buf_free(&bytes);
+    mem_free(path);
+    return rc;
 }
 
 const char *sums_hex(uint64_t sum, char room[SUMS_HEX])

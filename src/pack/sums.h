@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "pack/piece.h"
+#include "store/store.h"
 
 #define SUMS_FILE "checksums.bin"
 
@@ -33,6 +34,11 @@ int sums_make(const struct pieces *p, const uint64_t *sum, struct buf *out, stru
  * mem_free; the dense part comes from m, 0 where it has none. `where` opens messages. */
 int sums_parse(const struct buf *bytes, const struct manifest *m, const char *where,
                struct pieces *p, uint64_t **sum, struct err *e);
+
+/* The same of a store's file, whose own checksum must be what the manifest says. A store without
+ * checksums (of the original engine): *sum NULL, pieces as a new store would have them. E_FORMAT,
+ * E_NOTFOUND, E_LIMIT: the file is damaged. */
+int sums_load(const struct store *s, struct pieces *p, uint64_t **sum, struct err *e);
 
 enum { SUMS_HEX = 17 };
 const char *sums_hex(uint64_t sum, char room[SUMS_HEX]); /* 16 lower-case digits */

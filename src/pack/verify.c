@@ -18,9 +18,8 @@
 #include "pack/sums.h"
 #include "store/store.h"
 
-#define ROOM_BYTES     ((size_t)1 << 20) /* of a thread, to read through */
-#define MEMORY_MAX     ((uint64_t)128 << 20)
-#define SUMS_BYTES_MAX ((uint64_t)1 << 30)
+#define ROOM_BYTES ((size_t)1 << 20) /* of a thread, to read through */
+#define MEMORY_MAX ((uint64_t)128 << 20)
 
 /* Findings have one lock; all else is read-only once the threads run. */
 struct check {
@@ -195,35 +194,15 @@ static bool is_damage(const struct err *why)
 /* Checksums of records and blocks. A damaged file is a finding, and then they are not compared. */
 static int read_sums(struct check *c, struct err *e)
 {
-    const struct manifest *m = &c->store->manifest;
-    const json_t *sums = json_object_get(m->root, "checksums");
-    const char *hex = json_string_value(json_object_get(sums, "xxh3"));
-    uint64_t want = 0;
-    pieces_init(&c->pieces, m, 0);
-    if (!sums)
-        return 0;
-    char *path = file_join(c->store->dir, SUMS_FILE);
-    struct buf bytes = BUF_INIT;
     struct err why = {0};
-    int rc = path ? file_read_all(path, SUMS_BYTES_MAX, &bytes, &why)
-                  : err_set(&why, E_NOMEM, "out of memory reading checksums");
-    if (!rc && (!hex || sums_unhex(hex, &want)))
-        rc = err_set(&why, E_FORMAT, "manifest.json: checksums.xxh3 is not 16 digits");
-    if (!rc && want != XXH3_64bits(bytes.data, bytes.len))
-        rc = err_set(&why, E_FORMAT,
-                     SUMS_FILE ": does not have the checksum that manifest.json "
-                               "names: experts and n-gram rows are not compared");
-    if (!rc)
-        rc = sums_parse(&bytes, m, SUMS_FILE, &c->pieces, &c->sum, &why);
-    c->has_sums = !rc;
-    buf_free(&bytes);
-    mem_free(path);
+    int rc = sums_load(c->store, &c->pieces, &c->sum, &why);
+    c->has_sums = !rc && c->sum;
     if (!rc)
         return 0;
     if (!is_damage(&why))
         return ERR(e, why.code, "%s", why.msg);
     find(c, why.msg);
-    pieces_init(&c->pieces, m, 0);
+    pieces_init(&c->pieces, &c->store->manifest, 0);
     return 0;
 }
 
