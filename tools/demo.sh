@@ -18,8 +18,8 @@ else
     "$B/cherenkov" pack $model
 fi
 step "a story; another --seed tells another" \
-    "$B/cherenkov run $model --raw --seed 7 --max-tokens 160 '$prompt'"
+    "$B/cherenkov run $model --raw --seed 5 --max-tokens 160 '$prompt'"
 printf '%s' "$prompt"
-"$B/cherenkov" run $model --raw --seed 7 --max-tokens 160 "$prompt"
+"$B/cherenkov" run $model --raw --seed 5 --max-tokens 160 "$prompt"
 echo
 echo "== next: $B/cherenkov chat $model"

@@ -29,7 +29,8 @@ struct piece {
 /* block_rows 0: as many as PIECE_BLOCK_BYTES holds, what a new store gets. */
 void pieces_init(struct pieces *p, const struct manifest *m, uint64_t block_rows);
 struct piece piece_at(const struct pieces *p, size_t i);
-/* "dense.bin: tensor X", "experts.bin: record layer 3 (...), expert 17", "ngram.bin: rows 0 to 41942". */
+/* "dense.bin: tensor X", "experts.bin: record layer 3 (...), expert 17",
+ * "ngram.bin: rows 0 to 41942". */
 const char *piece_describe(const struct pieces *p, size_t i, char *room, size_t n);
 /* XXH3-64 of a piece's bytes in f, read through room. */
 int piece_sum(const struct file *f, struct piece at, void *room, size_t room_bytes, uint64_t *sum,
