@@ -1,6 +1,7 @@
 /* System differences: see os.h. Linux; macOS where the comment says so. */
 #include "base/os.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -110,6 +112,15 @@ int os_disk_free(const char *path, uint64_t *bytes, struct err *e)
         return err_sys(e, "%s: cannot tell the free disk space", path);
     *bytes = (uint64_t)s.f_bavail * s.f_frsize;
     return 0;
+}
+
+void os_random(void *to, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = getrandom((char *)to + done, n - done, 0);
+        assert(got > 0 || errno == EINTR);
+        done += got > 0 ? (size_t)got : 0;
+    }
 }
 
 bool os_is_terminal(int fd)

@@ -1,7 +1,7 @@
 /* Plain threads: see thread.h. */
 #include "base/thread.h"
 
-#include <pthread.h>
+#include <errno.h>
 #include <stdbool.h>
 
 #include "base/mem.h"
@@ -73,4 +73,28 @@ int thread_for(int n_threads, size_t n, int (*fn)(void *ctx, int worker, size_t 
     if (j.failed_i == n)
         return 0;
     return ERR(e, j.err.code, "%s", j.err.msg);
+}
+
+static void *enter(void *arg)
+{
+    struct thread *t = arg;
+    t->fn(t->ctx);
+    return NULL;
+}
+
+int thread_start(struct thread *t, void (*fn)(void *ctx), void *ctx, struct err *e)
+{
+    t->fn = fn;
+    t->ctx = ctx;
+    const int code = pthread_create(&t->id, NULL, enter, t);
+    if (code) {
+        errno = code;
+        return err_sys(e, "cannot start a thread");
+    }
+    return 0;
+}
+
+void thread_join(struct thread *t)
+{
+    pthread_join(t->id, NULL);
 }

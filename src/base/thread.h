@@ -1,7 +1,8 @@
-/* Plain threads for work that is not a model step (packing, verifying, tests). */
+/* Plain threads: a parallel loop for packing, verifying and tests, and threads that stay. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -11,5 +12,15 @@
  * failure no new i is started, and the failure of the lowest i that failed is returned. */
 int thread_for(int n_threads, size_t n, int (*fn)(void *ctx, int worker, size_t i, struct err *e),
                void *ctx, struct err *e);
+
+/* One thread that runs fn(ctx) and ends with it. The struct stays where it is until thread_join,
+ * which waits for that. */
+struct thread {
+    pthread_t id;
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+int thread_start(struct thread *t, void (*fn)(void *ctx), void *ctx, struct err *e);
+void thread_join(struct thread *t);
 
 #endif
