@@ -26,7 +26,7 @@ REVISION := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 # io_uring is Linux's alone; without it experts are read by threads.
 URING   := $(shell pkg-config --exists liburing 2>/dev/null && echo liburing)
 LIBS_LIB := jansson libpcre2-8 libutf8proc libxxhash $(URING)
-LIBS_PC := $(LIBS_LIB) libedit
+LIBS_PC := $(LIBS_LIB) libedit libmicrohttpd libconfig
 LIBS    := $(shell pkg-config --libs $(LIBS_PC) 2>/dev/null) -lpthread -lm
 CMOCKA  := $(shell pkg-config --libs cmocka 2>/dev/null || echo -lcmocka)
 
@@ -125,7 +125,7 @@ $(LIB): $(OBJ_LIB) $(filter-out %/main.o,$(OBJ_CLI))
 
 # What is installed: one object whose only global names are those of include/cherenkov.h, so that it
 # cannot clash with the names of the program that links it.
-$B/libcherenkov.a: $(OBJ_LIB)
+$B/libcherenkov.a: $(filter-out $B/src/server/%,$(OBJ_LIB))
 	@rm -f $@
 	$(call say,AR)ld -r -o $B/cherenkov.o $^ && objcopy --localize-hidden $B/cherenkov.o && \
 	    ar rcs $@ $B/cherenkov.o

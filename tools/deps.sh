@@ -25,6 +25,8 @@ pc:libutf8proc  libutf8proc-dev  utf8proc-devel      libutf8proc utf8proc
 pc:libxxhash    libxxhash-dev    xxhash-devel        xxhash    xxhash
 linux:liburing  liburing-dev     liburing-devel      liburing  -
 pc:libedit      libedit-dev      libedit-devel       libedit   libedit
+pc:libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd
+pc:libconfig    libconfig-dev    libconfig-devel     libconfig libconfig
 pc:cmocka       libcmocka-dev    libcmocka-devel     cmocka    cmocka
 '
 tools='
