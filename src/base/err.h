@@ -21,6 +21,7 @@ enum err_code {
     E_INTERRUPTED, /* stopped by request */
     E_NONFINITE,   /* NaN or infinity, computed or among weights */
     E_DIFFER,      /* a comparison found a difference (verify, check) */
+    E_BUSY,        /* no room for it at the moment; the same may do later */
 };
 
 struct err {
