@@ -270,6 +270,113 @@ static void test_memory(void **state)
     sampler_close(s);
 }
 
+/* A mask of every other hundred tokens, when it is on. */
+struct stripes {
+    bool on, empty;
+    int n_asked;
+};
+
+static bool stripes_mask(void *ctx, uint32_t *bits, int n_tokens)
+{
+    struct stripes *x = ctx;
+    x->n_asked++;
+    for (int i = 0; i < n_tokens; i++)
+        if (!x->empty && i / 100 % 2)
+            bits[i / 32] |= (uint32_t)1 << (i % 32);
+    return x->on;
+}
+
+/* Tokens that a mask leaves out are drawn as if their logits were the lowest of all. */
+static void test_mask(void **state)
+{
+    (void)state;
+    float logits[V], masked[V];
+    struct stripes x = {0};
+    const struct constraint c = {.ctx = &x, .mask = stripes_mask};
+    for (int round = 0; round < 300; round++) {
+        struct err e = {0};
+        struct sample_options o = {.temperature = round % 3, .top_p = 0.9, .repetition = 1};
+        o.top_k = round % 4 * 5;
+        struct sampler *s = open_sampler(o), *plain = open_sampler(o);
+        assert_ok(sampler_constrain(s, &c, &e), e);
+        random_logits(logits, (uint64_t)round);
+        for (int i = 0; i < V; i++)
+            masked[i] = i / 100 % 2 ? logits[i] : -1e30f;
+        x.on = round % 5;
+        assert_int_equal(choose(s, logits, (uint64_t)round),
+                         choose(plain, x.on ? masked : logits, (uint64_t)round));
+        sampler_close(s);
+        sampler_close(plain);
+    }
+    assert_int_equal(x.n_asked, 300);
+}
+
+static void test_mask_of_nothing(void **state)
+{
+    (void)state;
+    float logits[V];
+    int32_t id;
+    struct err e = {0};
+    struct stripes x = {.on = true, .empty = true};
+    const struct constraint c = {.ctx = &x, .mask = stripes_mask};
+    struct sampler *s = open_sampler(SAMPLE_GREEDY);
+    assert_ok(sampler_constrain(s, &c, &e), e);
+    random_logits(logits, 1);
+    assert_int_equal(sampler_choose(s, logits, 1, &id, &e), -E_UNSUPPORTED);
+    sampler_close(s);
+}
+
+/* A bias is as good as another logit; it comes behind the penalties. */
+static void test_bias(void **state)
+{
+    (void)state;
+    const struct sample_bias bias[] = {{7, 3.5}, {479, -100}, {0, 100}, {30, -1}};
+    float logits[V], shifted[V];
+    for (int round = 0; round < 200; round++) {
+        struct sample_options o = {
+            .temperature = round % 2, .top_p = 1, .repetition = 1, .top_k = 9};
+        struct sampler *plain = open_sampler(o);
+        o.bias = bias;
+        o.n_bias = round % 5;
+        struct sampler *s = open_sampler(o);
+        random_logits(logits, (uint64_t)round);
+        memcpy(shifted, logits, sizeof shifted);
+        for (int i = 0; i < o.n_bias; i++)
+            shifted[bias[i].id] += (float)bias[i].add;
+        assert_int_equal(choose(s, logits, (uint64_t)round),
+                         choose(plain, shifted, (uint64_t)round));
+        sampler_close(s);
+        sampler_close(plain);
+    }
+}
+
+static void test_logprobs(void **state)
+{
+    (void)state;
+    struct sampler *s = open_sampler(SAMPLE_GREEDY);
+    struct sample_logprobs p;
+    struct ranked r[USED];
+    float logits[V];
+    double sum = 0;
+    random_logits(logits, 5);
+    for (int i = 0; i < USED; i++) {
+        r[i] = (struct ranked){logits[i], i};
+        sum += exp((double)logits[i]);
+    }
+    qsort(r, USED, sizeof r[0], by_rank);
+    for (int n_top = 0; n_top <= SAMPLE_TOP_MAX; n_top++) {
+        sampler_logprobs(s, logits, 33, n_top, &p);
+        assert_int_equal(p.n_top, n_top);
+        assert_int_equal(p.chosen.id, 33);
+        assert_true(fabs(p.chosen.logprob - (logits[33] - log(sum))) < 1e-12);
+        for (int i = 0; i < n_top; i++) {
+            assert_int_equal(p.top[i].id, r[i].id);
+            assert_true(fabs(p.top[i].logprob - (r[i].l - log(sum))) < 1e-12);
+        }
+    }
+    sampler_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +386,10 @@ int main(void)
         cmocka_unit_test(test_ties_and_padding),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_mask_of_nothing),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_logprobs),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_memory),
     };

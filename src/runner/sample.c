@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -19,13 +20,18 @@ struct candidate {
 struct sampler {
     struct sample_options o;
     int vocab, n_used;
-    struct candidate *heap; /* [n_used] candidates; taken ones gather behind the first n_heap */
-    int n_heap;
-    double top;     /* the largest penalised logit */
-    int32_t *count; /* [vocab] occurrences in prompt and answer */
+    /* [n_candidates <= n_used]; taken ones gather behind the first n_heap. */
+    struct candidate *heap;
+    int n_candidates, n_heap;
+    double top;                          /* the largest logit of a candidate */
+    int32_t *count;                      /* [vocab] occurrences in prompt and answer */
+    double *bias;                        /* [n_used], or NULL */
+    const struct constraint *constraint; /* or NULL */
+    uint32_t *allowed;                   /* [words(n_used)] with a constraint */
 };
 
-static int penalise(struct sampler *s, const float *logits, uint64_t position, struct err *e);
+static int take_biases(struct sampler *s, const struct sample_options *o, struct err *e);
+static int gather(struct sampler *s, const float *logits, uint64_t position, struct err *e);
 static int32_t best(const struct sampler *s);
 static int32_t draw(struct sampler *s, double u);
 
@@ -48,6 +54,12 @@ int sample_options_check(const struct sample_options *o, struct err *e)
                        real[i].value, real[i].lo, real[i].hi);
     if (o->top_k < 0)
         return ERR(e, E_ARG, "top-k is %d, want 0 (all) or more", o->top_k);
+    if (o->n_bias < 0 || o->n_bias > SAMPLE_BIAS_MAX)
+        return ERR(e, E_ARG, "%d logit biases, want at most %d", o->n_bias, SAMPLE_BIAS_MAX);
+    for (int i = 0; i < o->n_bias; i++)
+        if (!(o->bias[i].add >= -100 && o->bias[i].add <= 100))
+            return ERR(e, E_ARG, "the logit bias of token %d is %g, want a number from -100 to 100",
+                       (int)o->bias[i].id, o->bias[i].add);
     return 0;
 }
 
@@ -69,6 +81,10 @@ int sampler_open(int vocab, int n_tokens_used, const struct sample_options *o, s
         sampler_close(s);
         return ERR(e, E_NOMEM, "no memory for choosing among %d tokens", n_tokens_used);
     }
+    if (take_biases(s, o, e)) {
+        sampler_close(s);
+        return -e->code;
+    }
     *out = s;
     return 0;
 }
@@ -79,7 +95,24 @@ void sampler_close(struct sampler *s)
         return;
     mem_free(s->heap);
     mem_free(s->count);
+    mem_free(s->bias);
+    mem_free(s->allowed);
     mem_free(s);
+}
+
+static size_t words(int n_tokens)
+{
+    return ((size_t)n_tokens + 31) / 32;
+}
+
+int sampler_constrain(struct sampler *s, const struct constraint *c, struct err *e)
+{
+    if (!s->allowed)
+        s->allowed = mem_array(words(s->n_used), sizeof *s->allowed);
+    if (!s->allowed)
+        return ERR(e, E_NOMEM, "no memory for a mask of %d tokens", s->n_used);
+    s->constraint = c;
+    return 0;
 }
 
 void sampler_accept(struct sampler *s, int32_t id)
@@ -91,30 +124,72 @@ void sampler_accept(struct sampler *s, int32_t id)
 int sampler_choose(struct sampler *s, const float *logits, uint64_t position, int32_t *id,
                    struct err *e)
 {
-    if (penalise(s, logits, position, e))
+    if (gather(s, logits, position, e))
         return -e->code;
     *id = s->o.temperature > 0 ? draw(s, rng_unit_at(s->o.seed, position)) : best(s);
     return 0;
 }
 
-/* Fills the heap's array, in order of ids, with the penalised logits; finds the top. */
-static int penalise(struct sampler *s, const float *logits, uint64_t position, struct err *e)
+/* Biases by token, so that a choice looks none up. */
+static int take_biases(struct sampler *s, const struct sample_options *o, struct err *e)
+{
+    s->o.bias = NULL;
+    if (!o->n_bias)
+        return 0;
+    s->bias = mem_zalloc((size_t)s->n_used, sizeof *s->bias);
+    if (!s->bias)
+        return ERR(e, E_NOMEM, "no memory for %d logit biases", o->n_bias);
+    for (int i = 0; i < o->n_bias; i++) {
+        if (o->bias[i].id < 0 || o->bias[i].id >= s->n_used)
+            return ERR(e, E_ARG, "a logit bias is for token %d, the ids are 0 to %d",
+                       (int)o->bias[i].id, s->n_used - 1);
+        s->bias[o->bias[i].id] = o->bias[i].add;
+    }
+    return 0;
+}
+
+static double penalised(const struct sampler *s, int i, double logit)
 {
     const struct sample_options *o = &s->o;
+    if (s->count[i]) {
+        logit = logit > 0 ? logit / o->repetition : logit * o->repetition;
+        logit -= o->frequency * s->count[i] + o->presence;
+    }
+    return s->bias ? logit + s->bias[i] : logit;
+}
+
+/* NULL: all tokens. */
+static const uint32_t *ask_constraint(struct sampler *s)
+{
+    const struct constraint *c = s->constraint;
+    if (!c)
+        return NULL;
+    memset(s->allowed, 0, words(s->n_used) * sizeof *s->allowed);
+    return c->mask(c->ctx, s->allowed, s->n_used) ? s->allowed : NULL;
+}
+
+/* The candidates, in order of ids, with their logits after penalties and biases; the top one. */
+static int gather(struct sampler *s, const float *logits, uint64_t position, struct err *e)
+{
+    const uint32_t *allowed = ask_constraint(s);
+    s->n_candidates = 0;
     for (int i = 0; i < s->n_used; i++) {
-        double l = logits[i];
-        if (!isfinite(l))
+        if (!isfinite(logits[i]))
             return ERR(e, E_NONFINITE,
                        "the logit of token %d at position %llu is %g: the model's "
                        "computation failed there; check the store with `cherenkov verify`",
-                       i, (unsigned long long)position, l);
-        if (s->count[i]) {
-            l = l > 0 ? l / o->repetition : l * o->repetition;
-            l -= o->frequency * s->count[i] + o->presence;
-        }
-        s->heap[i] = (struct candidate){l, i};
+                       i, (unsigned long long)position, (double)logits[i]);
+        if (!allowed || allowed[i / 32] >> (i % 32) & 1)
+            s->heap[s->n_candidates++] = (struct candidate){penalised(s, i, logits[i]), i};
     }
-    s->top = s->heap[best(s)].logit;
+    if (!s->n_candidates)
+        return ERR(e, E_UNSUPPORTED,
+                   "the answer's grammar allows no token at position %llu: it asks for text that "
+                   "the model's tokens cannot spell",
+                   (unsigned long long)position);
+    s->top = -INFINITY;
+    for (int i = 0; i < s->n_candidates; i++)
+        s->top = s->heap[i].logit > s->top ? s->heap[i].logit : s->top;
     return 0;
 }
 
@@ -127,7 +202,7 @@ static bool better(struct candidate a, struct candidate b)
 static int32_t best(const struct sampler *s)
 {
     struct candidate top = s->heap[0];
-    for (int i = 1; i < s->n_used; i++)
+    for (int i = 1; i < s->n_candidates; i++)
         if (better(s->heap[i], top))
             top = s->heap[i];
     return top.id;
@@ -149,21 +224,21 @@ static void sift_down(struct candidate *h, int n, int i)
 
 static void heapify(struct sampler *s)
 {
-    s->n_heap = s->n_used;
-    for (int i = s->n_used / 2 - 1; i >= 0; i--)
-        sift_down(s->heap, s->n_used, i);
+    s->n_heap = s->n_candidates;
+    for (int i = s->n_candidates / 2 - 1; i >= 0; i--)
+        sift_down(s->heap, s->n_candidates, i);
 }
 
 /* The candidate of a rank, 0 the best. Taken ones are kept behind the heap, best last. */
 static struct candidate ranked(struct sampler *s, int rank)
 {
-    while (s->n_used - s->n_heap <= rank) {
+    while (s->n_candidates - s->n_heap <= rank) {
         struct candidate top = s->heap[0];
         s->heap[0] = s->heap[--s->n_heap];
         sift_down(s->heap, s->n_heap, 0);
         s->heap[s->n_heap] = top;
     }
-    return s->heap[s->n_used - 1 - rank];
+    return s->heap[s->n_candidates - 1 - rank];
 }
 
 /* How likely a candidate is beside the best one, whose logit is s->top. */
@@ -192,12 +267,12 @@ static int cut(struct sampler *s, int n, double *mass)
 static int32_t draw(struct sampler *s, double u)
 {
     const struct sample_options *o = &s->o;
-    int n = o->top_k && o->top_k < s->n_used ? o->top_k : s->n_used;
+    int n = o->top_k && o->top_k < s->n_candidates ? o->top_k : s->n_candidates;
     double mass = 0, at = 0;
-    for (int i = 0; n == s->n_used && i < n; i++)
+    for (int i = 0; n == s->n_candidates && i < n; i++)
         mass += weight(s, s->heap[i]);
     heapify(s);
-    for (int i = 0; n < s->n_used && i < n; i++)
+    for (int i = 0; n < s->n_candidates && i < n; i++)
         mass += weight(s, ranked(s, i));
     if (o->top_p < 1 || o->min_p > 0)
         n = cut(s, n, &mass);
@@ -210,4 +285,35 @@ static int32_t draw(struct sampler *s, double u)
         at += w;
     }
     return chosen.id;
+}
+
+/* --- what the model itself says --- */
+
+static void keep_likely(struct sample_logprobs *p, int n_top, int32_t id, double logit)
+{
+    int at = p->n_top;
+    if (at == n_top && (!n_top || logit <= p->top[at - 1].logprob))
+        return;
+    at -= at == n_top;
+    for (; at && p->top[at - 1].logprob < logit; at--)
+        p->top[at] = p->top[at - 1];
+    p->top[at] = (struct sample_logprob){id, logit};
+    p->n_top += p->n_top < n_top;
+}
+
+void sampler_logprobs(const struct sampler *s, const float *logits, int32_t id, int n_top,
+                      struct sample_logprobs *out)
+{
+    double top = logits[0], sum = 0;
+    out->n_top = 0;
+    for (int i = 0; i < s->n_used; i++) {
+        keep_likely(out, n_top, i, logits[i]);
+        top = logits[i] > top ? logits[i] : top;
+    }
+    for (int i = 0; i < s->n_used; i++)
+        sum += exp(logits[i] - top);
+    const double whole = top + log(sum);
+    out->chosen = (struct sample_logprob){id, logits[id] - whole};
+    for (int i = 0; i < out->n_top; i++)
+        out->top[i].logprob -= whole;
 }
