@@ -2,6 +2,7 @@
 #include "stream/budget.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include "base/os.h"
 #include "base/units.h"
@@ -20,15 +21,41 @@ static uint64_t times(uint64_t a, uint64_t b)
     return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
-/* What the system lets us have, less what others on it need: an eighth, 256 MB to 4 GB. */
+/* A control group gives less than the machine has. */
+static bool group_decides(void)
+{
+    return os_memory_limit() < os_memory_total();
+}
+
+/* What the system lets us have, less an eighth, at most 4 GB: what others need, and 256 MB at least
+ * where they share the machine with us. */
 static uint64_t usual_limit(void)
 {
     uint64_t all = os_memory_limit(), rest = all / 8;
-    if (rest < 256 * MB)
+    if (!group_decides() && rest < 256 * MB)
         rest = 256 * MB;
     if (rest > 4000 * MB)
         rest = 4000 * MB;
     return all > rest ? all - rest : 0;
+}
+
+static const char *limit_origin(const struct budget_wish *w)
+{
+    if (w->memory)
+        return " (--memory)";
+    return group_decides() ? " (what this control group may have, less an eighth)" : "";
+}
+
+/* More than there is would end in swapping, or in the system killing us. */
+static int check_memory(const struct budget_wish *w, struct err *e)
+{
+    char r[2][UNITS_ROOM];
+    uint64_t most = os_memory_limit();
+    if (w->memory <= most)
+        return 0;
+    return ERR(e, E_LIMIT, "memory: --memory %s is more than this %s has, %s: lower it",
+               units_bytes(r[0], w->memory), group_decides() ? "control group" : "machine",
+               units_bytes(r[1], most));
 }
 
 static int too_small(const struct budget_wish *w, const struct budget *b, int slots, struct err *e)
@@ -39,7 +66,7 @@ static int too_small(const struct budget_wish *w, const struct budget *b, int sl
                "memory: the limit is %s%s, but %s are needed: %s of dense weights, %s for %d "
                "sequence%s, %s of scratch, %s for the program, and a pool of %d experts of %s; "
                "raise --memory, or lower --max-ctx, --prefill-chunk or the pool",
-               units_bytes(r[0], b->memory), w->memory ? " (--memory)" : "",
+               units_bytes(r[0], b->memory), limit_origin(w),
                units_bytes(r[1], plus(b->fixed, pool)), units_bytes(r[2], w->dense),
                units_bytes(r[3], times(w->sequence, (uint64_t)w->n_sequences)), w->n_sequences,
                w->n_sequences == 1 ? "" : "s", units_bytes(r[4], w->scratch),
@@ -71,7 +98,8 @@ int budget_make(const struct budget_wish *w, struct budget *out, struct err *e)
     struct budget b = {.memory = w->memory ? w->memory : usual_limit()};
     b.fixed = plus(plus(w->dense, times(w->sequence, (uint64_t)w->n_sequences)),
                    plus(w->scratch, OVERHEAD));
-    int asked, rc = asked_slots(w, &asked, e);
+    int asked, rc = check_memory(w, e);
+    rc = rc ? rc : asked_slots(w, &asked, e);
     if (rc)
         return rc;
     uint64_t left = b.memory > b.fixed ? b.memory - b.fixed : 0;
