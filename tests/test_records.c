@@ -168,7 +168,7 @@ static void test_source(void **state)
         assert_int_equal(x.gate.format, want[bits]);
     }
     assert_int_equal(weights_source_bits(s, 4, &src, &e), -E_NOTFOUND);
-    assert_non_null(strstr(e.msg, "experts of 3 bits only"));
+    assert_non_null(strstr(e.msg, "experts of 3 bits at most"));
     store_close(s);
     assert_int_equal(rename(in_dir("away"), in_dir("experts.bin")), 0);
 }

@@ -13,7 +13,7 @@ void model_flags_init(struct model_flags *f, struct flag *rows)
     const struct flag table[MODEL_FLAGS] = {
         {"engine", FLAG_STRING, &f->engine, "NAME", "which engine computes (auto)", 0, 0},
         {"threads", FLAG_INT, &f->threads, "N", "threads that compute (one per processor)", 1,
-         1024},
+         ENGINE_THREADS_MAX},
         {"memory", FLAG_SIZE, &f->memory, "SIZE",
          "for everything: 8G, 512M (what the machine has, less headroom)", 1 << 20, 0x1p60},
         {"pool-gb", FLAG_REAL, &f->pool_gb, "G",
@@ -23,7 +23,7 @@ void model_flags_init(struct model_flags *f, struct flag *rows)
         {"pool", FLAG_WORD, &f->pool, "copy|map",
          "experts read into memory of our own, or used from the page cache (copy)", 0, 0},
         {"prefill-chunk", FLAG_INT, &f->chunk, "N", "tokens of a prompt at once (as memory allows)",
-         1, 1 << 20},
+         1, ENGINE_CHUNK_MAX},
         {"experts", FLAG_WORD, &f->experts, "auto|4|3|2",
          "bits of expert weights; changes answers (the most that the store has)", 0, 0},
         {"miss-experts", FLAG_WORD, &f->miss_experts, "3|2",
@@ -59,8 +59,8 @@ static int check(const struct model_flags *f, const char *command, struct err *e
         return ERR(e, E_ARG, "%s: --pool map takes experts of 4 bits only: leave --%sexperts out",
                    command, bits < 4 ? "" : "miss-");
     if (f->miss_experts >= 0 && 4 - bits > f->miss_experts)
-        return ERR(e, E_ARG, "%s: --miss-experts %d wants more bits than --experts %d: want fewer",
-                   command, 3 - f->miss_experts, bits);
+        return ERR(e, E_ARG, "%s: --miss-experts %d: want fewer bits than --experts %d", command,
+                   3 - f->miss_experts, bits);
     return 0;
 }
 
@@ -107,6 +107,9 @@ void model_flags_say_opening(const struct model *m)
         log_say(LOG_INFO, "this machine: disk %s/s with %d reads in flight, memory %s/s",
                 units_bytes(disk, (uint64_t)r->disk), r->depth,
                 units_bytes(memory, (uint64_t)r->memory));
+    if (store_bits_best(m->store) < 4)
+        log_say(LOG_INFO, "%s holds experts of %d bits at most: answers are those of fewer bits",
+                m->store->dir, store_bits_best(m->store));
     if (m->engine->remark)
         log_say(LOG_INFO, "%s", m->engine->remark);
 }

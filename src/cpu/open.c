@@ -17,9 +17,7 @@
 
 enum {
     CHUNK_DEFAULT = 512,
-    CHUNK_MAX = 8192,
     CTX_DEFAULT = 8192,
-    THREADS_MAX = 256,
 };
 
 static int resolve_options(struct cpu *g, const struct engine_options *o, struct err *e);
@@ -102,12 +100,12 @@ static int resolve_options(struct cpu *g, const struct engine_options *o, struct
     if (rc)
         return rc;
     out->threads = o->threads ? o->threads : os_cpu_count();
-    if (out->threads < 1 || out->threads > THREADS_MAX)
+    if (out->threads < 1 || out->threads > ENGINE_THREADS_MAX)
         return ERR(e, E_ARG, "%d threads: want 1 to %d, or 0 for one of each processor", o->threads,
-                   THREADS_MAX);
-    if (o->chunk < 0 || o->chunk > CHUNK_MAX)
+                   ENGINE_THREADS_MAX);
+    if (o->chunk < 0 || o->chunk > ENGINE_CHUNK_MAX)
         return ERR(e, E_ARG, "prefill of %d tokens at once: want 1 to %d, or 0 for what fits",
-                   o->chunk, CHUNK_MAX);
+                   o->chunk, ENGINE_CHUNK_MAX);
     out->n_sequences = o->n_sequences ? o->n_sequences : 1;
     out->ctx = o->ctx ? o->ctx : CTX_DEFAULT;
     out->ctx = out->ctx > c->max_pos ? c->max_pos : out->ctx;

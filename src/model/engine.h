@@ -23,7 +23,12 @@
 #include "model/counters.h"
 #include "model/weights.h"
 
-enum { ENGINE_ROWS_MAX = 64, ENGINE_DRAFTS_MAX = 3 };
+enum {
+    ENGINE_ROWS_MAX = 64,
+    ENGINE_DRAFTS_MAX = 3,
+    ENGINE_THREADS_MAX = 256,
+    ENGINE_CHUNK_MAX = 8192, /* tokens of a prefill at once */
+};
 
 struct engine;
 struct sequence;

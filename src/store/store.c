@@ -141,7 +141,7 @@ int store_records(const struct store *s, int bits, const struct records **out, s
     if (bits == 4)
         return ERR(
             e, (*out)->why.code,
-            "%s; this store has experts of %d bits only: choose those, or pack the checkpoint "
+            "%s; this store has experts of %d bits at most: choose those, or pack the checkpoint "
             "again",
             why, store_bits_best(s));
     return ERR(e, (*out)->why.code, "%s; `cherenkov pack %s --experts %d` makes them", why, s->dir,
