@@ -117,6 +117,13 @@ static double disk_share(const struct job *j, const struct bench_part *p)
     return share(share((double)p->read_bytes, p->reading_s), j->disk_rate);
 }
 
+/* Of a rate that was not measured there is no share. */
+static void print_share(const char *before, double rate, double value)
+{
+    if (rate > 0)
+        printf("%s %.3f of its rate", before, value);
+}
+
 static void print_part(const struct job *j, const char *name, const struct bench_part *p,
                        const struct bench_result *r)
 {
@@ -124,11 +131,13 @@ static void print_part(const struct job *j, const char *name, const struct bench
     printf("%-10s %9.2f tok/s best, %.2f median of %d\n", name, p->best, p->median, r->repetitions);
     if (!r->counted)
         return;
-    printf("%-10s %9s of weights a token in memory: %.3f of its rate\n", "",
-           units_bytes(touched, (uint64_t)per_token(p, p->touched_bytes)), memory_share(j, p));
-    printf("%-10s %9s from disk a token, %.3f of its rate while waited for; hit rate %.3f\n", "",
-           units_bytes(read, (uint64_t)per_token(p, p->read_bytes)), disk_share(j, p),
-           share((double)p->hits, (double)(p->hits + p->misses)));
+    printf("%-10s %9s of weights a token in memory", "",
+           units_bytes(touched, (uint64_t)per_token(p, p->touched_bytes)));
+    print_share(":", j->memory_rate, memory_share(j, p));
+    printf("\n%-10s %9s from disk a token", "",
+           units_bytes(read, (uint64_t)per_token(p, p->read_bytes)));
+    print_share(", while waited for", j->disk_rate, disk_share(j, p));
+    printf("; hit rate %.3f\n", share((double)p->hits, (double)(p->hits + p->misses)));
 }
 
 static void print_text(const struct job *j, const struct bench_result *r)
@@ -136,11 +145,13 @@ static void print_text(const struct job *j, const struct bench_result *r)
     const struct engine_ops *ops = j->m->engine->ops;
     const struct counters *c = r->counted ? ops->counters(j->m->engine) : NULL;
     char rss[UNITS_ROOM], memory[UNITS_ROOM], disk[UNITS_ROOM], pool[UNITS_ROOM], dense[UNITS_ROOM];
-    printf("%-10s memory %s/s, disk %s/s read\n", "machine",
-           units_bytes(memory, (uint64_t)j->memory_rate),
-           units_bytes(disk, (uint64_t)j->disk_rate));
-    printf("%-10s engine %s, experts of %d bits, %d sequences, peak memory %s\n", "model",
-           ops->name, j->bits, (int)j->sequences, units_bytes(rss, os_rss_peak_bytes()));
+    if (!j->no_machine)
+        printf("%-10s memory %s/s, disk %s/s read\n", "machine",
+               units_bytes(memory, (uint64_t)j->memory_rate),
+               units_bytes(disk, (uint64_t)j->disk_rate));
+    printf("%-10s engine %s, experts of %d bits, %d sequence%s, peak memory %s\n", "model",
+           ops->name, j->bits, (int)j->sequences, j->sequences == 1 ? "" : "s",
+           units_bytes(rss, os_rss_peak_bytes()));
     if (c)
         printf("%-10s dense %s, pool %llu of %d experts, %s\n", "",
                units_bytes(dense, c->dense_bytes), (unsigned long long)c->pool_slots,
