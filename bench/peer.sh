@@ -41,7 +41,7 @@ ours_figures() { # PART NAME
         /in memory:/ { print p, n, what "_memory_share", $(NF - 3) }
         /from disk a token/ {
             print p, n, what "_read", $1 " " $2
-            print p, n, what "_disk_share", $7
+            print p, n, what "_disk_share", $10
             print p, n, what "_hits", $NF
         }
         /peak memory/ { print p, n, "peak", $(NF - 1) " " $NF }
