@@ -1,0 +1,99 @@
+/* What host and kernels share: parameter structs and tables, declared once. Included by C and by
+ * GLSL (which defines GPU_GLSL). One section per stem; each owner adds there.
+ *
+ * Only u32, i32, f32 and u64, in C's order with natural alignment and without holes, so that C and
+ * the scalar block layout agree; GPU_SIZE asserts each size in C. An address is a u64; 0: there is
+ * none. A struct of parameters is pushed with its dispatch: at most 128 bytes. */
+#ifndef GPU_PARAMS_H
+#define GPU_PARAMS_H
+
+#ifdef GPU_GLSL
+#define u32 uint
+#define i32 int
+#define f32 float
+#define u64 uint64_t
+#define GPU_SIZE(name, bytes)
+#else
+#include <stdint.h>
+typedef uint32_t u32;
+typedef int32_t i32;
+typedef float f32;
+typedef uint64_t u64;
+#define GPU_SIZE(name, bytes)                                                                      \
+    _Static_assert(sizeof(struct name) == (bytes), "host and kernels must agree")
+#endif
+
+/* --- rows and segments: the tables of a step, written by the host before each submission --- */
+
+/* A row of the batch. */
+struct gpu_row {
+    i32 pos; /* position in its sequence */
+    i32 token;
+    u32 segment; /* index into the segments */
+    u32 nth;     /* row of its segment */
+};
+GPU_SIZE(gpu_row, 16);
+
+/* The rows first .. first + n - 1, all of one sequence. Parts of its state whose place does not
+ * depend on the context lie at the same offsets from `state` in every sequence (struct places, in
+ * parameters); the caches of attention layers and of the draft head follow one another from
+ * `cache` on, each cache_bytes long, with keys at its front. */
+struct gpu_segment {
+    u64 state;
+    u64 cache, cache_bytes;
+    u64 v, k_scale, v_scale, index, block; /* offsets in a cache */
+    u64 score; /* room of the indexer: f32 [ATTEND_ROWS][blocks], for the rows of a group */
+    u32 first, n;
+    u32 plane;   /* 0 or 1: the committed one */
+    u32 pending; /* row of the pending arrays that its first row has; 0 in a prefill */
+    u32 cells;   /* of a cache */
+    u32 blocks;  /* of the indexer */
+    u32 len;     /* committed tokens: position of its first row */
+    u32 spare;
+};
+GPU_SIZE(gpu_segment, 104);
+
+/* --- experts --- */
+
+/* An entry of a layer's table is the address of a record, with its precision in the top bits;
+ * 0: this expert adds nothing (it was cut). */
+#ifdef GPU_GLSL
+#define GPU_RECORD_Q3 0x8000000000000000ul
+#define GPU_RECORD_Q2 0x4000000000000000ul
+#else
+#define GPU_RECORD_Q3 ((u64)1 << 63)
+#define GPU_RECORD_Q2 ((u64)1 << 62)
+#endif
+#define GPU_RECORD_ADDRESS(entry) ((entry) & ~(GPU_RECORD_Q3 | GPU_RECORD_Q2))
+
+/* --- copy.comp: words from one place to another --- */
+
+struct copy_params {
+    u64 from, to;
+    u32 words;                  /* of a row */
+    u32 from_stride, to_stride; /* words from one row to the next; workgroup y: the row */
+    u32 fill;                   /* from 0: every word is this */
+};
+GPU_SIZE(copy_params, 32);
+#define COPY_WORDS 16384 /* of a row in one workgroup */
+
+/* --- linear --- */
+
+/* Bytes of a row of n quantised activations, n a multiple of 64: codes, scales and sums. */
+#define GPU_ACTS_BYTES(n) (((n)*2 + (n) / 64 * 8 + 15) / 16 * 16)
+
+/* --- hyper --- */
+
+/* --- moe --- */
+
+/* --- head --- */
+
+/* --- deltanet --- */
+
+/* --- qsa --- */
+
+/* --- ple --- */
+
+/* --- mtp --- */
+
+#endif
