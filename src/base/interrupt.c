@@ -1,12 +1,14 @@
 /* A wish to stop: see interrupt.h. */
 #include "base/interrupt.h"
 
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
 /* Lock-free, so that a signal handler may write them. */
-static atomic_bool asked_now, final_now;
+static atomic_bool asked_now, final_now, reload_now;
+static sem_t service; /* posted for each signal to a service */
 
 static void on_signal(int number)
 {
@@ -15,12 +17,23 @@ static void on_signal(int number)
     atomic_store(&asked_now, true);
 }
 
-/* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should end. */
-static void take(int number, int flags)
+static void on_service_signal(int number)
 {
-    struct sigaction a = {.sa_handler = on_signal, .sa_flags = flags};
+    atomic_store(number == SIGHUP ? &reload_now : &asked_now, true);
+    sem_post(&service);
+}
+
+/* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should end. */
+static void take_by(void (*handler)(int), int number, int flags)
+{
+    struct sigaction a = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&a.sa_mask);
     sigaction(number, &a, NULL);
+}
+
+static void take(int number, int flags)
+{
+    take_by(on_signal, number, flags);
 }
 
 static void take_unless_ignored(int number, int flags)
@@ -41,6 +54,25 @@ void interrupt_catch_always(void)
 {
     interrupt_catch();
     take(SIGINT, 0);
+}
+
+void interrupt_catch_service(void)
+{
+    sem_init(&service, 0, 0);
+    take_by(on_service_signal, SIGINT, SA_RESETHAND);
+    take_by(on_service_signal, SIGTERM, SA_RESETHAND);
+    take_by(on_service_signal, SIGHUP, 0);
+}
+
+enum interrupt_event interrupt_wait(void)
+{
+    for (;;) {
+        if (atomic_load(&asked_now))
+            return INTERRUPT_STOP;
+        if (atomic_exchange(&reload_now, false))
+            return INTERRUPT_RELOAD;
+        (void)sem_wait(&service); /* a signal ends it too, and then all is looked at again */
+    }
 }
 
 bool interrupt_asked(void)

@@ -14,6 +14,11 @@ void interrupt_catch(void);
 /* For a program that goes on after a Ctrl-C: every one raises the flag. The first of the other
  * signals raises it for good, whatever interrupt_set says, and makes interrupt_final true. */
 void interrupt_catch_always(void);
+/* For a service: the first SIGINT or SIGTERM raises the flag, a second one ends the program; SIGHUP
+ * asks for a reload. interrupt_wait sleeps until one of them comes. */
+void interrupt_catch_service(void);
+enum interrupt_event { INTERRUPT_STOP, INTERRUPT_RELOAD };
+enum interrupt_event interrupt_wait(void);
 bool interrupt_asked(void);
 bool interrupt_final(void);     /* the program should not go on after this stop */
 void interrupt_set(bool asked); /* tests, and commands that go on after a stop */
