@@ -156,7 +156,7 @@ static int set_word(const struct flags *f, const struct flag *g, const char *val
     return 0;
 }
 
-static int set_value(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+int flags_set(const struct flags *f, const struct flag *g, const char *value, struct err *e)
 {
     switch (g->type) {
     case FLAG_LIST:
@@ -193,11 +193,11 @@ static int one(struct flags *f, int argc, char **argv, int i, int *used, struct 
             return 0;
         }
         if (value)
-            return set_value(f, g, value + 1, e);
+            return flags_set(f, g, value + 1, e);
         if (i + 1 >= argc)
             return ERR(e, E_ARG, "%s: --%s wants a value (%s)", f->command->name, name, g->meta);
         *used = 2;
-        return set_value(f, g, argv[i + 1], e);
+        return flags_set(f, g, argv[i + 1], e);
     }
     return unknown(f, name, e);
 }

@@ -46,6 +46,8 @@ struct flags {
 };
 
 int flags_parse(struct flags *f, int argc, char **argv, struct err *e);
+/* Sets one flag from text, as the command line would. */
+int flags_set(const struct flags *f, const struct flag *g, const char *value, struct err *e);
 /* The entry of a list of words that is nearest to word, or NULL when none is near. */
 const char *flags_nearest(const char *word, const char *const *words, size_t n);
 
