@@ -1,0 +1,305 @@
+/* One request and its answer: see http.h. The answer is written by any thread into x->out and taken
+ * from there by the thread of the connection, which is suspended while there is nothing to take. */
+#include "server/http_inside.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "server/id.h"
+
+enum { STREAM_BLOCK = 4096 };
+
+static bool is_id(const char *s)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    const size_t n = s ? strlen(s) : 0;
+    return n && n <= HTTP_ID_MAX && strspn(s, letters) == n;
+}
+
+struct exchange *exchange_new(struct http *h, struct MHD_Connection *c, const char *method,
+                              const char *path)
+{
+    struct exchange *x = mem_zalloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->path = mem_strdup(path);
+    if (!x->path) {
+        mem_free(x);
+        return NULL;
+    }
+    x->http = h;
+    x->connection = c;
+    x->watched_fd = -1;
+    atomic_init(&x->refs, 1);
+    pthread_mutex_init(&x->lock, NULL);
+    snprintf(x->method, sizeof x->method, "%s", method);
+    pthread_mutex_lock(&h->lock);
+    x->number = ++h->n_begun;
+    x->next = h->first;
+    if (h->first)
+        h->first->prev = x;
+    h->first = x;
+    h->n_exchanges++;
+    pthread_mutex_unlock(&h->lock);
+    const char *given = exchange_header(x, "X-Request-ID");
+    if (!given || !exchange_rename(x, given))
+        id_make("req-", ID_LONG, x->id);
+    return x;
+}
+
+void exchange_keep(struct exchange *x)
+{
+    atomic_fetch_add(&x->refs, 1);
+}
+
+void exchange_release(struct exchange *x)
+{
+    if (atomic_fetch_sub(&x->refs, 1) != 1)
+        return;
+    if (x->owner)
+        x->owner->drop(x->owner_ctx);
+    atomic_fetch_sub(&x->http->bodies, x->body.cap);
+    for (int i = 0; i < x->n_headers; i++) {
+        mem_free(x->headers[i].name);
+        mem_free(x->headers[i].value);
+    }
+    buf_free(&x->body);
+    buf_free(&x->out);
+    mem_free(x->path);
+    pthread_mutex_destroy(&x->lock);
+    mem_free(x);
+}
+
+const char *exchange_method(const struct exchange *x)
+{
+    return x->method;
+}
+
+const char *exchange_path(const struct exchange *x)
+{
+    return x->path;
+}
+
+const char *exchange_header(const struct exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+const struct buf *exchange_body(const struct exchange *x)
+{
+    return &x->body;
+}
+
+const char *exchange_id(const struct exchange *x)
+{
+    return x->id;
+}
+
+bool exchange_rename(struct exchange *x, const char *id)
+{
+    const bool good = is_id(id);
+    if (good)
+        snprintf(x->id, sizeof x->id, "%s", id);
+    return good;
+}
+
+void exchange_attach(struct exchange *x, const struct exchange_owner *owner, void *ctx)
+{
+    pthread_mutex_lock(&x->lock);
+    assert(!x->owner);
+    x->owner = owner;
+    x->owner_ctx = ctx;
+    const bool tell = x->gone && !x->told;
+    x->told |= tell;
+    pthread_mutex_unlock(&x->lock);
+    if (tell)
+        owner->gone(ctx);
+}
+
+void exchange_set_header(struct exchange *x, const char *name, const char *value)
+{
+    assert(x->n_headers < EXCHANGE_HEADERS_MAX);
+    char *n = mem_strdup(name), *v = mem_strdup(value);
+    if (!n || !v) { /* an answer without it is better than none */
+        mem_free(n);
+        mem_free(v);
+        return;
+    }
+    pthread_mutex_lock(&x->lock);
+    x->headers[x->n_headers].name = n;
+    x->headers[x->n_headers++].value = v;
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* With the lock held, which it lets go: the connection's thread looks again. */
+static void unlock_and_wake(struct exchange *x)
+{
+    const bool resume = x->suspended;
+    x->suspended = false;
+    pthread_mutex_unlock(&x->lock);
+    if (resume)
+        MHD_resume_connection(x->connection);
+}
+
+void exchange_reply(struct exchange *x, int status, const char *type, struct buf *body)
+{
+    pthread_mutex_lock(&x->lock);
+    assert(x->state == EXCHANGE_ASKED);
+    x->state = EXCHANGE_REPLIED;
+    x->status = body->failed ? 503 : status;
+    x->type = type;
+    x->out = *body;
+    *body = BUF_INIT;
+    unlock_and_wake(x);
+}
+
+void exchange_stream(struct exchange *x, const char *type, const char *idle)
+{
+    pthread_mutex_lock(&x->lock);
+    assert(x->state == EXCHANGE_ASKED);
+    x->state = EXCHANGE_STREAMING;
+    x->status = 200;
+    x->type = type;
+    x->idle = idle;
+    x->written_ns = clock_ns();
+    unlock_and_wake(x);
+}
+
+/* With the lock held: from now on nothing is taken. Returns whether the owner is to be told. */
+static bool set_gone(struct exchange *x)
+{
+    const bool tell = x->owner && !x->told;
+    x->gone = true;
+    x->told |= tell;
+    return tell;
+}
+
+bool exchange_write(struct exchange *x, const void *data, size_t n)
+{
+    bool tell = false;
+    pthread_mutex_lock(&x->lock);
+    assert(x->state == EXCHANGE_STREAMING);
+    if (!x->gone) {
+        buf_add(&x->out, data, n);
+        x->written_ns = clock_ns();
+        if (x->out.failed || x->out.len - x->taken > x->http->o.waiting_max)
+            tell = set_gone(x);
+    }
+    const bool gone = x->gone;
+    unlock_and_wake(x);
+    if (tell)
+        x->owner->gone(x->owner_ctx);
+    return !gone;
+}
+
+void exchange_end(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    assert(x->state == EXCHANGE_STREAMING);
+    x->state = EXCHANGE_ENDED;
+    unlock_and_wake(x);
+}
+
+void exchange_break(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->gone = x->told = true;
+    unlock_and_wake(x);
+}
+
+void exchange_lose(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    const bool open = x->state == EXCHANGE_ASKED || x->state == EXCHANGE_STREAMING;
+    const bool tell = open && set_gone(x);
+    unlock_and_wake(x);
+    if (tell)
+        x->owner->gone(x->owner_ctx);
+}
+
+void exchange_poke(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    if (x->state == EXCHANGE_STREAMING && !x->gone && x->idle) {
+        buf_puts(&x->out, x->idle);
+        x->written_ns = clock_ns();
+    }
+    unlock_and_wake(x);
+}
+
+/* --- the connection's side --- */
+
+static ssize_t take(void *ctx, uint64_t at, char *to, size_t room)
+{
+    struct exchange *x = ctx;
+    ssize_t n = 0;
+    (void)at;
+    pthread_mutex_lock(&x->lock);
+    const size_t waiting = x->out.len - x->taken;
+    if (x->gone) {
+        n = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (waiting) {
+        n = (ssize_t)(waiting < room ? waiting : room);
+        memcpy(to, x->out.data + x->taken, (size_t)n);
+        x->taken += (size_t)n;
+        if (x->taken == x->out.len) {
+            buf_clear(&x->out);
+            x->taken = 0;
+        }
+    } else if (x->state == EXCHANGE_ENDED) {
+        n = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        x->suspended = true;
+        MHD_suspend_connection(x->connection);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return n;
+}
+
+static void add_headers(struct exchange *x, struct MHD_Response *r)
+{
+    if (x->type)
+        MHD_add_response_header(r, "Content-Type", x->type);
+    MHD_add_response_header(r, "X-Request-ID", x->id);
+    MHD_add_response_header(r, "Cache-Control", "no-cache");
+    if (x->http->cors) {
+        MHD_add_response_header(r, "Access-Control-Allow-Origin", x->http->cors);
+        MHD_add_response_header(r, "Access-Control-Expose-Headers", "X-Request-ID, Retry-After");
+    }
+    for (int i = 0; i < x->n_headers; i++)
+        MHD_add_response_header(r, x->headers[i].name, x->headers[i].value);
+    if (atomic_load(&x->http->quiet))
+        MHD_add_response_header(r, "Connection", "close");
+}
+
+/* A reply stays in x->out, which lives as long as the connection's reference. */
+static struct MHD_Response *response(struct exchange *x)
+{
+    if (x->state == EXCHANGE_REPLIED)
+        return MHD_create_response_from_buffer(x->out.len, x->out.data, MHD_RESPMEM_MUST_COPY);
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, take, x, NULL);
+}
+
+enum MHD_Result exchange_answer(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    if (x->state == EXCHANGE_ASKED && !x->gone) {
+        x->suspended = true;
+        MHD_suspend_connection(x->connection);
+        pthread_mutex_unlock(&x->lock);
+        return MHD_YES;
+    }
+    struct MHD_Response *r = x->state == EXCHANGE_ASKED ? NULL : response(x);
+    pthread_mutex_unlock(&x->lock);
+    if (!r)
+        return MHD_NO;
+    add_headers(x, r);
+    atomic_fetch_add(&x->http->answers[x->status / 100 % HTTP_CLASSES], 1);
+    const enum MHD_Result ok = MHD_queue_response(x->connection, (unsigned)x->status, r);
+    MHD_destroy_response(r);
+    return ok;
+}

@@ -1,0 +1,88 @@
+/* What http.c (the daemon, requests), exchange.c (answers) and watch.c (clients that leave) share.
+ *
+ * Who writes an exchange: until the handler is called, the thread of its connection; then whoever
+ * holds `lock`. Locks are taken in this order and let go before calling out: http.lock,
+ * exchange.lock. libmicrohttpd's own lock may be taken inside exchange.lock (suspend), never the
+ * other way round. */
+#ifndef SERVER_HTTP_INSIDE_H
+#define SERVER_HTTP_INSIDE_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "server/http.h"
+
+enum { EXCHANGE_HEADERS_MAX = 8, EXCHANGE_METHOD_MAX = 8 };
+
+enum exchange_state { EXCHANGE_ASKED, EXCHANGE_REPLIED, EXCHANGE_STREAMING, EXCHANGE_ENDED };
+
+struct exchange {
+    struct http *http;
+    struct MHD_Connection *connection;
+    atomic_int refs;              /* the connection's and the keeper's */
+    struct exchange *prev, *next; /* of all in http, under http.lock */
+    uint64_t number;              /* never twice: finds it for the watch */
+    int watched_fd;               /* or -1 */
+
+    char id[HTTP_ID_MAX + 1];
+    char method[EXCHANGE_METHOD_MAX];
+    char *path; /* owned */
+    struct buf body;
+    size_t body_bytes; /* that came, kept or not */
+    int refused;       /* status to answer once the request is whole, or 0 */
+    bool handled;      /* the handler was called */
+
+    pthread_mutex_t lock;
+    enum exchange_state state;
+    bool suspended; /* who clears it resumes the connection: once for each time it was set */
+    bool gone, told;
+    int status;
+    const char *type, *idle;
+    struct buf out;
+    size_t taken;        /* bytes of out the connection has */
+    uint64_t written_ns; /* when out last grew */
+    struct {
+        char *name, *value; /* owned */
+    } headers[EXCHANGE_HEADERS_MAX];
+    int n_headers;
+    const struct exchange_owner *owner;
+    void *owner_ctx;
+};
+
+struct http {
+    struct http_options o;
+    char *cors; /* owned */
+    struct MHD_Daemon *daemon;
+    pthread_mutex_t lock;
+    struct exchange *first; /* in flight */
+    int n_exchanges;
+    uint64_t n_begun;
+    atomic_size_t bodies; /* bytes held */
+    atomic_ulong answers[HTTP_CLASSES];
+    atomic_bool quiet, stopping; /* no new connections; ending */
+    int epoll, wake;             /* the watch's */
+    struct thread watcher;
+};
+
+/* http.c: answers for the transport itself. */
+void http_refuse(struct exchange *x, int status);
+
+/* exchange.c */
+struct exchange *exchange_new(struct http *h, struct MHD_Connection *c, const char *method,
+                              const char *path);
+/* Marks it gone, tells the owner, and lets the connection find out. */
+void exchange_lose(struct exchange *x);
+void exchange_poke(struct exchange *x); /* writes the idle text, if the stream is open */
+/* On the connection's thread, when the request is whole: queues the answer, or suspends. */
+enum MHD_Result exchange_answer(struct exchange *x);
+
+/* watch.c: one thread that notices clients which leave while their connection is suspended (then
+ * libmicrohttpd does not look), and keeps idle streams alive. */
+int watch_start(struct http *h, struct err *e);
+void watch_stop(struct http *h);
+void watch_add(struct exchange *x, int fd);
+void watch_remove(struct exchange *x);
+
+#endif
