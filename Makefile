@@ -6,6 +6,7 @@
 #
 # Sources are found by folder, so a new file needs no line here:
 #   src/FOLDER/STEM.c      goes into the library, or, from src/cli, into the program
+#   src/gpu/STEM.comp      a kernel of the gpu engine, compiled and put into the library as an array
 #   tests/test_STEM.c      one test program each, with every tests/aid_*.c
 #   tests/tool_STEM.c      one helper program each, linked like a test
 #   bench/bench_STEM.c     one measuring program each
@@ -27,7 +28,11 @@ REVISION := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 URING   := $(shell pkg-config --exists liburing 2>/dev/null && echo liburing)
 LIBS_LIB := jansson libpcre2-8 libutf8proc libxxhash $(URING)
 LIBS_PC := $(LIBS_LIB) libedit libmicrohttpd libconfig
-LIBS    := $(shell pkg-config --libs $(LIBS_PC) 2>/dev/null) -lpthread -lm
+LIBS    := $(shell pkg-config --libs $(LIBS_PC) 2>/dev/null) -lpthread -lm -ldl
+# The gpu engine needs Vulkan's headers and a compiler of kernels; the loader is looked for at run
+# time.
+GLSLC   ?= glslc
+VULKAN  := $(shell pkg-config --exists vulkan 2>/dev/null && command -v $(GLSLC) 2>/dev/null)
 CMOCKA  := $(shell pkg-config --libs cmocka 2>/dev/null || echo -lcmocka)
 
 # Strict floats everywhere: the reference engine and the quantisers promise bits, so no contraction
@@ -74,6 +79,8 @@ SRC_BENCH := $(sort $(wildcard bench/bench_*.c))
 OBJ_LIB  := $(SRC_LIB:%.c=$B/%.o)
 OBJ_CLI  := $(SRC_CLI:%.c=$B/%.o)
 OBJ_AID  := $(SRC_AID:%.c=$B/%.o)
+SPIRV    := $(if $(VULKAN),$(patsubst %.comp,$B/%.spv,$(sort $(wildcard src/gpu/*.comp))))
+OBJ_LIB  += $(if $(VULKAN),$B/src/gpu/kernels.o)
 TESTS    := $(SRC_TEST:tests/%.c=$B/%)
 FUZZERS  := $(SRC_FUZZ:fuzz/%.c=$B/%)
 REPLAYS  := $(SRC_FUZZ:fuzz/fuzz_%.c=$B/replay_%)
@@ -118,6 +125,24 @@ $B/src/kern/%.o: CFLAGS_FILE = -fno-sanitize=all
 endif
 $B/src/stream/reader_uring.o: CFLAGS_FILE = $(if $(URING),-DHAVE_LIBURING)
 
+$B/src/gpu/%.o: CFLAGS_FILE = $(if $(VULKAN),-DHAVE_VULKAN)
+
+# Kernels: GLSL to SPIR-V to one file of arrays, which is made again when one comes or goes.
+export BUILD_KERNELS := $(GLSLC) $(SPIRV)
+$B/kernels: FORCE
+	$(if $(VULKAN),,@echo "without the gpu engine: no Vulkan headers or no glslc (make deps-ci)")
+	$(call keep,BUILD_KERNELS)
+
+$B/%.spv: %.comp $B/kernels
+	@mkdir -p $(@D)
+	$(call say,GLSL)$(GLSLC) --target-env=vulkan1.3 -O -Werror -DGPU_GLSL -Isrc -MD -MF $@.d -o $@ $<
+
+$B/src/gpu/kernels.c: $(SPIRV) $B/kernels tools/embed.sh
+	$(call say,EMBED)tools/embed.sh $(SPIRV) >$@.part && mv $@.part $@
+
+$B/src/gpu/kernels.o: $B/src/gpu/kernels.c $B/flags
+	$(call say,CC)$(CC) $(CFLAGS_ALL) $(CFLAGS_FILE) -MMD -MP -c $< -o $@
+
 # All but main.o, for the program, the tests and the fuzz targets.
 $(LIB): $(OBJ_LIB) $(filter-out %/main.o,$(OBJ_CLI))
 	@rm -f $@
@@ -145,7 +170,7 @@ $B/bench_%: $B/bench/bench_%.o $(LIB)
 	$(link) -o $@
 
 $B/peer_%: $B/bench/peer/peer_%.o $(LIB)
-	$(link) -ldl -o $@
+	$(link) -o $@
 
 $B/fuzz_%: $B/fuzz/fuzz_%.o $(LIB)
 	$(link) -fsanitize=fuzzer -o $@
@@ -256,4 +281,4 @@ clean: ## remove everything that was built
 	rm -rf build
 
 .SECONDARY:
--include $(wildcard $B/src/*/*.d $B/tests/*.d $B/fuzz/*.d $B/bench/*.d $B/bench/*/*.d)
+-include $(wildcard $(addprefix $B/,src/*/*.d tests/*.d fuzz/*.d bench/*.d bench/*/*.d))

@@ -14,6 +14,19 @@ static const struct {
     [ENV_CPU] = {"CHERENKOV_CPU",
                  "The widest instructions kernels may use: ref, avx2, avx512, neon or best "
                  "(the default)."},
+    [ENV_DEVICE] =
+        {"CHERENKOV_DEVICE",
+         "The GPU to use: a number or part of a name from `cherenkov devices`; discrete, "
+         "integrated or software; any takes software too where there is nothing else."},
+    [ENV_DEVICE_CHECK] = {"CHERENKOV_DEVICE_CHECK",
+                          "Any value: Vulkan's validation layer, where it is installed, watches "
+                          "every call; its first complaint ends the run."},
+    [ENV_DEVICE_FAULT] = {"CHERENKOV_DEVICE_FAULT",
+                          "For tests: memory:N, kernel:N, lost:N or late:N (several with commas): "
+                          "the Nth allocation, compilation, start or wait on a GPU fails."},
+    [ENV_DEVICE_SECONDS] = {"CHERENKOV_DEVICE_SECONDS",
+                            "How long a GPU may be at one submission before it counts as hung: 60, "
+                            "and 600 for a software device."},
     [ENV_NO_COLOR] = {"NO_COLOR", "Any value: no colour on the terminal."},
     [ENV_HOME] = {"HOME", "Where `cherenkov chat` keeps .cherenkov_history."},
 };

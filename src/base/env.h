@@ -7,6 +7,10 @@ enum env_switch {
     ENV_DUMP, /* CHERENKOV_DUMP */
     ENV_TRACE,
     ENV_CPU,
+    ENV_DEVICE,
+    ENV_DEVICE_CHECK,
+    ENV_DEVICE_FAULT,
+    ENV_DEVICE_SECONDS,
     ENV_NO_COLOR, /* NO_COLOR, by its own convention */
     ENV_HOME,     /* HOME, for the chat history */
     ENV_COUNT,

@@ -1,0 +1,188 @@
+/* What device_*.c, tape.c and vulkan.c share: Vulkan's functions, found at run time, and what
+ * stands behind struct device. Included by these files alone, and of use only where Vulkan's
+ * headers are. */
+#ifndef GPU_VULKAN_H
+#define GPU_VULKAN_H
+
+#include "gpu/device.h"
+
+#ifdef HAVE_VULKAN
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan.h>
+
+#define VULKAN_GLOBAL(X)                                                                           \
+    X(EnumerateInstanceVersion) X(EnumerateInstanceLayerProperties) X(CreateInstance)
+
+#define VULKAN_INSTANCE(X)                                                                         \
+    X(DestroyInstance)                                                                             \
+    X(EnumeratePhysicalDevices)                                                                    \
+    X(GetPhysicalDeviceProperties2)                                                                \
+    X(GetPhysicalDeviceFeatures2)                                                                  \
+    X(GetPhysicalDeviceMemoryProperties2)                                                          \
+    X(GetPhysicalDeviceQueueFamilyProperties)                                                      \
+    X(EnumerateDeviceExtensionProperties)                                                          \
+    X(CreateDevice)                                                                                \
+    X(GetDeviceProcAddr)
+
+#define VULKAN_DEVICE(X)                                                                           \
+    X(DestroyDevice)                                                                               \
+    X(GetDeviceQueue)                                                                              \
+    X(CreateSemaphore)                                                                             \
+    X(DestroySemaphore)                                                                            \
+    X(GetSemaphoreCounterValue)                                                                    \
+    X(WaitSemaphores)                                                                              \
+    X(SignalSemaphore)                                                                             \
+    X(QueueSubmit2)                                                                                \
+    X(CreateBuffer)                                                                                \
+    X(DestroyBuffer)                                                                               \
+    X(GetBufferMemoryRequirements)                                                                 \
+    X(GetBufferDeviceAddress)                                                                      \
+    X(AllocateMemory)                                                                              \
+    X(FreeMemory)                                                                                  \
+    X(BindBufferMemory)                                                                            \
+    X(MapMemory)                                                                                   \
+    X(CreateShaderModule)                                                                          \
+    X(DestroyShaderModule)                                                                         \
+    X(CreatePipelineLayout)                                                                        \
+    X(DestroyPipelineLayout)                                                                       \
+    X(CreatePipelineCache)                                                                         \
+    X(DestroyPipelineCache)                                                                        \
+    X(CreateComputePipelines)                                                                      \
+    X(DestroyPipeline)                                                                             \
+    X(CreateCommandPool)                                                                           \
+    X(DestroyCommandPool)                                                                          \
+    X(AllocateCommandBuffers)                                                                      \
+    X(FreeCommandBuffers)                                                                          \
+    X(BeginCommandBuffer)                                                                          \
+    X(EndCommandBuffer)                                                                            \
+    X(CmdBindPipeline)                                                                             \
+    X(CmdPushConstants)                                                                            \
+    X(CmdDispatch)                                                                                 \
+    X(CmdPipelineBarrier2)                                                                         \
+    X(CmdCopyBuffer)                                                                               \
+    X(CreateQueryPool)                                                                             \
+    X(DestroyQueryPool)                                                                            \
+    X(CmdResetQueryPool)                                                                           \
+    X(CmdWriteTimestamp2)                                                                          \
+    X(GetQueryPoolResults)
+
+struct vulkan {
+    void *library;
+    PFN_vkGetInstanceProcAddr find;
+    VkInstance instance;
+    VkDebugUtilsMessengerEXT messenger;
+    struct device_complaints complaints;
+    PFN_vkGetMemoryHostPointerPropertiesEXT host_pointer; /* of the device, or NULL */
+#define X(name) PFN_vk##name name;
+    VULKAN_GLOBAL(X) VULKAN_INSTANCE(X) VULKAN_DEVICE(X)
+#undef X
+};
+
+/* Loads the library and makes an instance. E_UNSUPPORTED: no loader, no driver, or too old. v stays
+ * where it is until vulkan_close, which zeros are fine for. */
+int vulkan_open(struct vulkan *v, struct err *e);
+int vulkan_find_device(struct vulkan *v, VkDevice device, struct err *e);
+void vulkan_close(struct vulkan *v);
+const char *vulkan_says(VkResult r); /* "out of device memory", ... */
+
+/* --- device_list.c --- */
+
+/* The features that a device is asked for, in the chain that vkCreateDevice takes. */
+struct features {
+    VkPhysicalDeviceFeatures2 base;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceVulkan13Features v13;
+};
+/* Chains the parts of *f; the rest of them is zeros. */
+void features_init(struct features *f);
+
+struct found {
+    VkPhysicalDevice handle;
+    uint32_t family; /* of queues that run kernels */
+    bool budget;     /* VK_EXT_memory_budget */
+    struct device_info info;
+};
+/* Best first. */
+int found_list(struct vulkan *v, struct found out[DEVICES_MAX], int *n, struct err *e);
+/* The index that `which` of device_pick means. */
+int found_pick(const struct found *all, int n, const char *which, int *index, struct err *e);
+/* What every kernel needs, and what it may use where `has` has it, switched on in *on. */
+void features_wanted(const struct features *has, struct features *on);
+uint64_t found_free_bytes(const struct vulkan *v, const struct found *f);
+
+/* --- device.c --- */
+
+/* Failures made for tests, counted down by CHERENKOV_DEVICE_FAULT=NAME:N,...: the Nth and all
+ * after it. */
+enum device_fault { FAULT_MEMORY, FAULT_KERNEL, FAULT_LOST, FAULT_LATE, FAULT_COUNT };
+bool device_fault(struct device *d, enum device_fault f);
+
+struct device {
+    struct vulkan vk;
+    struct found found;
+    VkDevice handle;
+    VkQueue queue;
+    VkPhysicalDeviceMemoryProperties memory;
+    VkSemaphore done, go; /* timelines: tapes that ended; what the host released */
+    uint64_t submitted;   /* the last value given to a tape */
+    uint64_t reached;     /* the last value that was seen on `done` */
+    uint64_t promised;    /* the largest value that a submission waits for on `go` */
+    uint64_t released;
+    VkCommandPool pool;
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    struct kernel *kernels;
+    struct upload *upload; /* of device_upload.c, made at the first need */
+    uint64_t patience_ns, spin_ns;
+    long fault[FAULT_COUNT];
+    struct err failed; /* the first failure after which nothing works */
+    bool stuck;        /* something still runs: what it uses must not be freed */
+};
+
+/* The end of a device: keeps the message, lets what waits for the host run out, waits a while for
+ * it. Evaluates to the error. */
+int device_give_up(struct device *d, VkResult r, const char *doing, struct err *e);
+/* A result of a call that is not VK_SUCCESS as an error: E_NOMEM, a lost device, or E_IO. */
+int device_failed(struct device *d, VkResult r, const char *doing, struct err *e);
+/* 0, or the error of a device that was given up. */
+int device_check(const struct device *d, struct err *e);
+
+/* --- the others --- */
+
+struct kernel {
+    struct kernel *next;
+    const char *name;
+    VkPipeline pipeline;
+    int n;
+    uint32_t constants[];
+};
+void kernel_free_all(struct device *d);
+void upload_close(struct device *d);
+
+struct device_block {
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+};
+
+struct tape {
+    struct device *d;
+    VkCommandBuffer commands;
+    VkQueryPool stamps;
+    int n_stamps, stamps_max;
+    const struct kernel *bound;
+    uint64_t value; /* of its last submission */
+    struct err failed;
+};
+
+/* Code of the kernels, made from src/gpu/NAME.comp by the Makefile; ends with a name NULL. */
+struct kernel_code {
+    const char *name;
+    const uint32_t *words;
+    size_t bytes;
+};
+extern const struct kernel_code kernel_codes[];
+
+#endif
+#endif
