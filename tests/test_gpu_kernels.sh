@@ -1,0 +1,45 @@
+#!/bin/sh
+# Every kernel is valid SPIR-V for Vulkan 1.3 and can be translated to Metal's language, but those
+# listed here with the reason. Translated text is not compiled: there is no Metal compiler here.
+# Needs no build.
+set -eu
+
+# KERNEL  why spirv-cross of Debian 12 cannot translate it
+untranslated='
+'
+
+for tool in glslc spirv-val spirv-cross; do
+    command -v $tool >/dev/null || { echo "$tool is not installed (make deps-ci)"; exit 77; }
+done
+room=$(mktemp -d)
+trap 'rm -rf "$room"' EXIT
+
+compile() { # KERNEL, further flags
+    k=$1
+    shift
+    glslc --target-env=vulkan1.3 -O -Werror -DGPU_GLSL "$@" -Isrc -o "$room/$k.spv" \
+        "src/gpu/$k.comp"
+}
+
+bad=0 cases=0
+for f in src/gpu/*.comp; do
+    name=$(basename "$f" .comp)
+    compile "$name"
+    spirv-val --target-env vulkan1.3 "$room/$name.spv" || { echo "$f: not valid"; bad=1; }
+    reason=$(echo "$untranslated" | sed -n "s/^$name  *//p")
+    compile "$name" -DGPU_PLAIN_DOT
+    if spirv-cross --msl --msl-version 20300 --output "$room/$name.metal" "$room/$name.spv" \
+        >"$room/said" 2>&1; then
+        [ -z "$reason" ] || { echo "$f: is listed, but can be translated"; bad=1; }
+        grep -q '^kernel void' "$room/$name.metal" || { echo "$f: no kernel in it"; bad=1; }
+    elif [ -z "$reason" ]; then
+        echo "$f: cannot be translated to Metal's language: $(cat "$room/said")"
+        bad=1
+    fi
+    cases=$((cases + 2))
+done
+# A check that accepts everything would not see a broken kernel.
+printf '\003\002\043\007' >"$room/broken.spv"
+! spirv-val "$room/broken.spv" >/dev/null 2>&1 || { echo "spirv-val accepts nonsense"; bad=1; }
+echo "cases: $cases"
+exit $bad
