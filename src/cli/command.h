@@ -13,6 +13,7 @@ struct command {
     int (*run)(int argc, char **argv, struct err *e);
 };
 
+extern const struct command cmd_devices;
 extern const struct command cmd_env;
 extern const struct command cmd_tokenize;
 extern const struct command cmd_inspect;

@@ -22,6 +22,7 @@ static const struct command *const commands[] = {
     &cmd_check,
     &cmd_synth,
     &cmd_bench,
+    &cmd_devices,
     &cmd_env,
     &cmd_version,
 };

@@ -36,6 +36,7 @@ enum { DEVICES_MAX = 16, DEVICE_PARAMS_MAX = 128 };
 
 struct device_info {
     char name[256], driver[256]; /* "NVIDIA H200", "NVIDIA 580.159.04" */
+    int number;                  /* its place in device_list */
     enum device_kind kind;
     uint64_t memory_bytes;     /* device local */
     uint64_t free_bytes;       /* of these, what the driver would give this process now; where it

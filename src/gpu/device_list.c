@@ -276,6 +276,8 @@ int found_list(struct vulkan *v, struct found out[DEVICES_MAX], int *n, struct e
             out[at] = out[at - 1];
         out[at] = f;
     }
+    for (int i = 0; i < *n; i++)
+        out[i].info.number = i;
     return 0;
 }
 
