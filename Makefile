@@ -130,7 +130,7 @@ $B/src/gpu/%.o: CFLAGS_FILE = $(if $(VULKAN),-DHAVE_VULKAN)
 # Kernels: GLSL to SPIR-V to one file of arrays, which is made again when one comes or goes.
 export BUILD_KERNELS := $(GLSLC) $(SPIRV)
 $B/kernels: FORCE
-	$(if $(VULKAN),,@echo "without the gpu engine: no Vulkan headers or no glslc (make deps-ci)")
+	$(if $(VULKAN),,@echo "without the gpu engine: no Vulkan headers or no glslc (make deps-gpu)")
 	$(call keep,BUILD_KERNELS)
 
 $B/%.spv: %.comp $B/kernels
@@ -189,9 +189,12 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 jobs = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(CORES))
 again = +@$(MAKE) --no-print-directory $(jobs)
 
-.PHONY: deps deps-ci test test-now demo demo-now bench fuzz cov valgrind
+.PHONY: deps deps-gpu deps-ci test test-now demo demo-now bench fuzz cov valgrind
 deps: ## install the libraries that are missing, through the system's package manager
 	@tools/deps.sh
+
+deps-gpu: ## the same, and what the gpu engine is built with
+	@tools/deps.sh gpu
 
 deps-ci: ## the same, with the tools of `make tidy`, `make fuzz` and `make valgrind`
 	@tools/deps.sh ci

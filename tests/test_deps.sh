@@ -15,6 +15,7 @@ fake() { # NAME, body on standard input
     { echo '#!/bin/sh'; cat; } >"$room/$1"
     chmod +x "$room/$1"
 }
+echo 'exit 0' | fake glslc
 # Runs deps with the fake machine alone; output to $room/said, status to $rc.
 run() {
     rc=0
@@ -53,6 +54,25 @@ for pair in "apt-get libxxhash-dev" "dnf xxhash-devel" "pacman xxhash" "brew xxh
     grep -q "install.* $package$\|^-S .* $package$" "$room/asked" || fail "$manager: other words"
     ! grep -q update "$room/asked" || fail "package lists were fetched for nothing"
 done
+
+# What the gpu engine is built with comes along, but is no reason of its own, and no obstacle.
+rm -f "$room/brew" "$room/installed" "$room/glslc"
+: >"$room/asked"
+# shellcheck disable=SC2016
+echo 'echo "$@" >>"${0%/*}/asked"; : >"${0%/*}/installed"' | fake pacman
+run
+[ $rc -eq 0 ] && grep -q -- '-S .* xxhash shaderc$' "$room/asked" || fail "glslc stays behind"
+run
+[ $rc -eq 0 ] && [ ! -s "$room/said" ] || fail "glslc alone was a reason"
+rm "$room/installed"
+# shellcheck disable=SC2016
+echo 'case $* in *shaderc*) exit 1 ;; esac; : >"${0%/*}/installed"' | fake pacman
+run
+[ $rc -eq 0 ] && grep -q 'again, without shaderc' "$room/said" || fail "glslc was an obstacle"
+run gpu
+[ $rc -eq 1 ] && grep -q 'Install by hand: shaderc' "$room/said" || fail "gpu: nothing was wrong"
+echo 'exit 0' | fake glslc
+rm "$room/pacman"
 
 # Not root: sudo, or a clear refusal.
 rm -f "$room/brew" "$room/installed"

@@ -1,9 +1,11 @@
 #!/bin/sh
 # Installs what cherenkov needs and this machine lacks, through apt, dnf, pacman or brew.
 #
-#   tools/deps.sh       the libraries that building and testing need
-#   tools/deps.sh ci    these, and the tools of `make tidy`, `make fuzz` and `make valgrind`, and
-#                       a compiler and an emulator for 64-bit ARM
+#   tools/deps.sh       the libraries that building and testing need; with them, where there are
+#                       packages, what the gpu engine is built with
+#   tools/deps.sh gpu   these, the gpu engine's being needed
+#   tools/deps.sh ci    these, a software GPU for tests, the tools of `make tidy`, `make fuzz` and
+#                       `make valgrind`, and a compiler and an emulator for 64-bit ARM
 #
 # When nothing is missing it says nothing, touches no network and takes some milliseconds.
 # Otherwise it shows the list and the command before running it. It asks sudo when it is not run
@@ -29,6 +31,12 @@ pc:libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohtt
 pc:libconfig    libconfig-dev    libconfig-devel     libconfig libconfig
 pc:cmocka       libcmocka-dev    libcmocka-devel     cmocka    cmocka
 '
+# What the gpu engine is built with. Everything but that engine is built without, so that these
+# alone are no reason to ask the network for something.
+gpu='
+pc:vulkan       libvulkan-dev    vulkan-loader-devel vulkan-devel      vulkan-loader
+cmd:glslc       glslc            glslc               shaderc           shaderc
+'
 tools='
 cmd:clang         clang            clang              clang     llvm
 fuzzer:           libclang-rt-dev  compiler-rt        compiler-rt llvm
@@ -38,6 +46,10 @@ cmd:valgrind      valgrind         valgrind           valgrind  valgrind
 arm64:cc          gcc-aarch64-linux-gnu  gcc-aarch64-linux-gnu  aarch64-linux-gnu-gcc   -
 arm64:link        libc6-dev-arm64-cross  -                      aarch64-linux-gnu-glibc -
 arm64:run         qemu-user              qemu-user              qemu-user               -
+vulkan:lavapipe   mesa-vulkan-drivers    mesa-vulkan-drivers    vulkan-swrast           -
+vulkan:layer      vulkan-validationlayers vulkan-validation-layers vulkan-validation-layers -
+cmd:spirv-val     spirv-tools            spirv-tools            spirv-tools             -
+cmd:spirv-cross   spirv-cross            spirv-cross            spirv-cross             -
 '
 
 present() {
@@ -46,6 +58,8 @@ present() {
     linux:*) [ ! -e /proc/version ] || pkg-config --exists "${1#linux:}" 2>/dev/null ;;
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
     fuzzer:) links "$fuzz_target" clang -fsanitize=fuzzer ;;
+    vulkan:lavapipe) ls /usr/share/vulkan/icd.d/lvp_icd.*json >/dev/null 2>&1 ;;
+    vulkan:layer) ls /usr/share/vulkan/explicit_layer.d/*hronos_validation.json >/dev/null 2>&1 ;;
     arm64:cc) command -v aarch64-linux-gnu-gcc >/dev/null ;;
     arm64:link) links "int main(void) { return 0; }" aarch64-linux-gnu-gcc -static ;;
     arm64:run) command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null ;;
@@ -65,11 +79,9 @@ links() {
     return $rc
 }
 
-# The missing packages, in the words of manager $1; one line.
+# The missing packages of list $2, in the words of manager $1; one line.
 missing() {
-    list=$libraries
-    [ "$what" != ci ] || list=$list$tools
-    echo "$list" | while read -r probe apt dnf pacman brew; do
+    echo "$2" | while read -r probe apt dnf pacman brew; do
         [ -n "$probe" ] && ! present "$probe" || continue
         case $1 in
         apt) echo "$apt" ;;
@@ -100,9 +112,13 @@ apt_install() {
         apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
-what=${1:-libraries}
-case $what in libraries | ci) ;; *) echo "usage: tools/deps.sh [ci]" >&2; exit 2 ;; esac
-[ -n "$(missing apt)" ] || exit 0
+case ${1:-} in
+'') needed=$libraries wanted=$gpu ;;
+gpu) needed=$libraries$gpu wanted= ;;
+ci) needed=$libraries$gpu$tools wanted= ;;
+*) echo "usage: tools/deps.sh [gpu | ci]" >&2; exit 2 ;;
+esac
+[ -n "$(missing apt "$needed")" ] || exit 0
 
 if command -v apt-get >/dev/null; then
     manager=apt install=apt_install shown="apt-get install"
@@ -114,19 +130,24 @@ elif command -v brew >/dev/null; then
     manager=brew install="brew install" shown="brew install"
 else
     echo "deps: no apt-get, dnf, pacman or brew here; install by hand (the names are Debian's):" >&2
-    echo "    $(missing apt)" >&2
+    echo "    $(missing apt "$needed$wanted")" >&2
     exit 1
 fi
-list=$(missing $manager)
+list=$(missing $manager "$needed")
 [ -n "$list" ] || exit 0
-echo "deps: missing here: $list"
-echo "deps: $shown $list"
+also=$(missing $manager "$wanted")
+echo "deps: missing here: $list$also"
+echo "deps: $shown $list$also"
 # shellcheck disable=SC2086 # one word per package
-$install $list || {
+ask() {
+    $install $list $also && return
+    [ -n "$also" ] && echo "deps: again, without $also" && $install $list
+}
+ask || {
     echo "deps: that failed; is the network there? Install by hand: $list" >&2
     exit 1
 }
-list=$(missing $manager)
+list=$(missing $manager "$needed")
 [ -z "$list" ] || {
     echo "deps: installed, but still not found: $list" >&2
     exit 1
