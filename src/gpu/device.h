@@ -100,7 +100,7 @@ struct device_buffer {
     struct device_block *block; /* of device_memory.c */
 };
 
-/* Not zeroed. bytes up to buffer_bytes_max (E_LIMIT; gpu/area.h spreads more over buffers).
+/* Not zeroed. bytes up to buffer_bytes_max (else E_LIMIT: more takes several buffers).
  * E_NOMEM says how much was asked for and what is left. After a failure *out is zeros. */
 int device_take(struct device *d, enum device_memory m, size_t bytes, struct device_buffer *out,
                 struct err *e);

@@ -1,0 +1,52 @@
+/* Routed experts in device memory: a cache of records above the stream's slots in host memory, for
+ * devices with memory of their own.
+ *
+ *     disk --stream--> slot of the host --residency_place: a copy on the tape--> slot of the device
+ *
+ * Slots are of one size, in as many buffers as it takes; the record that was not used for longest
+ * leaves first. Records that the open visit has found or placed stay until the next one begins: its
+ * tapes may still read them. Copies are dispatches on the caller's tape, so they come after all
+ * that read the slot before. When every record has a slot, nothing leaves, and addresses stay valid
+ * until close. One thread; nothing allocates after open. */
+#ifndef GPU_RESIDENCY_H
+#define GPU_RESIDENCY_H
+
+#include "gpu/device.h"
+
+struct residency_options {
+    int n_layers, E;
+    size_t record_bytes; /* a multiple of 256 */
+    uint64_t bytes;      /* of device memory to use at most */
+};
+
+struct residency_counters {
+    uint64_t found, missed; /* residency_find: record there, and not */
+    uint64_t placed, evicted;
+    uint64_t copied_bytes;
+};
+
+struct residency;
+/* Takes memory for min(all records, what bytes hold) slots; where the device refuses, for fewer.
+ * E_NOMEM: not even for one buffer of slots, or bytes below one record. */
+int residency_open(struct device *d, const struct residency_options *o, struct residency **out,
+                   struct err *e);
+void residency_close(struct residency *r); /* NULL is fine */
+int residency_slots(const struct residency *r);
+bool residency_holds_all(const struct residency *r); /* there is a slot for every record */
+const struct residency_counters *residency_counters(const struct residency *r);
+
+/* A new visit: what the one before found or placed may leave again. */
+void residency_visit(struct residency *r);
+/* Where record (il, ie) is on the device, or 0. Keeps it for this visit. */
+uint64_t residency_find(struct residency *r, int il, int ie);
+/* A slot for record (il, ie), which is not there, and a copy from `from` (an address that the
+ * device reads, good until the tape has run) on the tape; what uses it comes behind a tape_barrier.
+ * 0, and nothing was recorded: all slots belong to this visit; use the record where it is. When the
+ * tape does not run, residency_forget. */
+uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from);
+/* The same from memory of the host, at once, for open: *address as above. */
+int residency_load(struct residency *r, int il, int ie, const void *record, uint64_t *address,
+                   struct err *e);
+void residency_forget(struct residency *r); /* all slots are free again */
+
+#endif
