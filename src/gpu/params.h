@@ -77,6 +77,16 @@ struct copy_params {
 GPU_SIZE(copy_params, 32);
 #define COPY_WORDS 16384 /* of a row in one workgroup */
 
+/* --- read.comp: for measuring --- */
+
+struct read_params {
+    u64 from, to; /* to: u32 of each workgroup */
+    u32 n;        /* units of 16 bytes, a multiple of READ_UNITS */
+    u32 pad;
+};
+GPU_SIZE(read_params, 24);
+#define READ_UNITS 2048
+
 /* --- linear --- */
 
 /* Bytes of a row of n quantised activations, n a multiple of 64: codes, scales and sums. */
