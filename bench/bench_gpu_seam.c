@@ -1,6 +1,6 @@
 /* What a device and the seam to it cost, without a model: a dispatch that depends on the one
- * before, a round trip between host and device, reading and copying device memory, and getting records
- * there from the host.
+ * before, a round trip between host and device, reading and copying device memory, and getting
+ * records there from the host.
  *
  *      bench_gpu_seam            the device that the gpu engine would use, or CHERENKOV_DEVICE
  *
