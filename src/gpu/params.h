@@ -13,12 +13,14 @@
 #define f32 float
 #define u64 uint64_t
 #define GPU_SIZE(name, bytes)
+#define GPU_STRUCT(name) name
 #else
 #include <stdint.h>
 typedef uint32_t u32;
 typedef int32_t i32;
 typedef float f32;
 typedef uint64_t u64;
+#define GPU_STRUCT(name) struct name
 #define GPU_SIZE(name, bytes)                                                                      \
     _Static_assert(sizeof(struct name) == (bytes), "host and kernels must agree")
 #endif
@@ -89,8 +91,32 @@ GPU_SIZE(read_params, 24);
 
 /* --- linear --- */
 
-/* Bytes of a row of n quantised activations, n a multiple of 64: codes, scales and sums. */
+/* Bytes of a row of n quantised activations, n a multiple of 64. 16 bytes for 8 elements: the high
+ * bytes of elements 0, 2, 4, 6, of 1, 3, 5, 7, and their low bytes; then f32 scales [n/64] and sums
+ * [n/64] of the groups (numbers.h). */
 #define GPU_ACTS_BYTES(n) (((n)*2 + (n) / 64 * 8 + 15) / 16 * 16)
+/* Lanes that share a row of n quantised weights: lane t adds groups t, t + lanes, ... */
+#define GPU_LANES(n) ((n) >= 8192 ? 32 : (n) >= 1024 ? 8 : 2)
+#define LINEAR_SIZE  128 /* invocations of a workgroup */
+#define LINEAR_LIST  4   /* matrices of a dispatch */
+
+struct linear_matrix {
+    u32 w, scales, biases; /* from base, in 16 bytes */
+    u32 to;                /* from to, in floats */
+    u32 rows, stride;      /* outputs; floats from a row of outputs to the next */
+};
+struct linear_params {
+    u64 base, x, to; /* x: activations, or f32 [R][n] */
+    u32 R, pad;
+    GPU_STRUCT(linear_matrix) m[LINEAR_LIST];
+};
+GPU_SIZE(linear_params, 128);
+
+struct quantise_params {
+    u64 x, q;
+    u32 n, pad;
+};
+GPU_SIZE(quantise_params, 24);
 
 /* --- hyper --- */
 
