@@ -1,0 +1,61 @@
+/* Requests of every API: read, or refused with a message. The first byte says which; the rest is
+ * the body. What was read has messages only in the form that templates are given. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "server/asks.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static int read_as(unsigned api, struct ask *a, struct wrong *w)
+{
+    const char *id;
+    bool empty;
+    switch (api % 5) {
+    case 0:
+        return openai_ask_chat(a, &id, w);
+    case 1:
+        return openai_ask_text(a, &id, w);
+    case 2:
+        return anthropic_ask(a, api & 8, w);
+    case 3:
+        return ollama_ask_chat(a, 4096, &empty, w);
+    default:
+        return ollama_ask_generate(a, 4096, &empty, w);
+    }
+}
+
+static void check_messages(const json_t *messages)
+{
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *m = json_array_get(messages, i);
+        const char *role = json_string_value(json_object_get(m, "role"));
+        if (!role || !json_is_string(json_object_get(m, "content")) ||
+            (strcmp(role, "system") == 0 && i))
+            abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    struct ask a;
+    struct wrong w = {0};
+    json_t *body = NULL;
+    if (n == 0 || json_parse((const char *)data + 1, n - 1, "body", &body, &w.e))
+        return 0;
+    if (!json_is_object(body)) {
+        json_decref(body);
+        return 0;
+    }
+    ask_init(&a, body);
+    if (read_as(data[0], &a, &w)) {
+        if (!w.e.code || !w.e.msg[0])
+            abort();
+    } else {
+        check_messages(a.messages);
+    }
+    ask_free(&a);
+    return 0;
+}

@@ -1,0 +1,306 @@
+/* Requests in Anthropic's form: see asks.h. Messages are turned into OpenAI's form first, so
+ * that messages.c is the one place that knows what the template wants. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/asks.h"
+#include "server/messages.h"
+
+enum { PLACE_MAX = 96 };
+
+struct fields_of_request {
+    struct ask ask;
+    const json_t *messages, *system, *tools, *stop, *format, *output_format;
+    const char *thinking, *choice, *effort;
+    int64_t budget;
+    bool one_call;
+};
+
+#define AT(member) offsetof(struct fields_of_request, member)
+#define A(member)  offsetof(struct fields_of_request, ask.member)
+static const struct field thinking_fields[] = {
+    {"type", FIELD_STRING, AT(thinking), 0, 0, NULL, NULL},
+    {"budget_tokens", FIELD_INT, AT(budget), 0, INT32_MAX, NULL, NULL},
+    {"display", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field choice_fields[] = {
+    {"type", FIELD_STRING, AT(choice), 0, 0, NULL, NULL},
+    {"name", FIELD_STRING, A(tool_name), 0, 0, NULL, NULL},
+    {"disable_parallel_tool_use", FIELD_BOOL, AT(one_call), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field output_fields[] = {
+    {"effort", FIELD_STRING, AT(effort), 0, 0, NULL, NULL},
+    {"format", FIELD_VALUE, AT(format), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field fields[] = {
+    {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
+    {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
+    {"messages", FIELD_VALUE, AT(messages), 0, 0, NULL, NULL},
+    {"system", FIELD_VALUE, AT(system), 0, 0, NULL, NULL},
+    {"stop_sequences", FIELD_VALUE, AT(stop), 0, 0, NULL, NULL},
+    {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
+    {"temperature", FIELD_REAL, A(temperature), 0, 1, NULL, NULL},
+    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
+    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
+    {"tools", FIELD_VALUE, AT(tools), 0, 0, NULL, NULL},
+    {"tool_choice", FIELD_FIELDS, 0, 0, 0, NULL, choice_fields},
+    {"thinking", FIELD_FIELDS, 0, 0, 0, NULL, thinking_fields},
+    {"output_config", FIELD_FIELDS, 0, 0, 0, NULL, output_fields},
+    {"output_format", FIELD_VALUE, AT(output_format), 0, 0, NULL, NULL},
+    {"metadata", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"service_tier", FIELD_ONLY, 0, 0, 0, "\"auto\"|\"standard_only\"", NULL},
+    {"mcp_servers", FIELD_ONLY, 0, 0, 0, "[]", NULL},
+    {"container", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {"context_management", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef A
+#undef AT
+
+/* One message of OpenAI's form in the making. */
+struct draft {
+    json_t *out; /* all of them */
+    const char *role;
+    json_t *parts, *calls; /* owned, or NULL */
+    struct buf thinking;
+};
+
+static int out_of_memory(struct wrong *w)
+{
+    return WRONG(w, E_NOMEM, "", "no memory for the messages");
+}
+
+static const char *string_of(const json_t *v, const char *key)
+{
+    return json_string_value(json_object_get(v, key));
+}
+
+/* Ends the message that is being made, if there is something in it. */
+static int flush(struct draft *d, struct wrong *w)
+{
+    int rc = 0;
+    if (d->parts || d->calls || d->thinking.len) {
+        json_t *m = json_pack("{s:s, s:o*, s:o*}", "role", d->role, "content", d->parts,
+                              "tool_calls", d->calls);
+        if (d->thinking.len)
+            json_object_set_new(m, "reasoning_content",
+                                json_stringn(d->thinking.data, d->thinking.len));
+        rc = json_array_append_new(d->out, m) ? out_of_memory(w) : 0;
+    }
+    d->parts = d->calls = NULL;
+    buf_clear(&d->thinking);
+    return rc;
+}
+
+static int add_part(struct draft *d, const json_t *part, struct wrong *w)
+{
+    if (!d->parts)
+        d->parts = json_array();
+    return json_array_append(d->parts, (json_t *)part) ? out_of_memory(w) : 0;
+}
+
+static int add_use(struct draft *d, const json_t *block, const char *place, struct wrong *w)
+{
+    const char *name = string_of(block, "name");
+    const json_t *input = json_object_get(block, "input");
+    if (!name || !json_is_object(input))
+        return WRONG(w, E_FORMAT, place, "%s: tool_use wants a name and an object as input", place);
+    if (!d->calls)
+        d->calls = json_array();
+    json_t *call = json_pack("{s:s, s:s*, s:{s:s, s:O}}", "type", "function", "id",
+                             string_of(block, "id"), "function", "name", name, "arguments", input);
+    return json_array_append_new(d->calls, call) ? out_of_memory(w) : 0;
+}
+
+static int add_result(struct draft *d, const json_t *block, const char *place, struct wrong *w)
+{
+    const char *id = string_of(block, "tool_use_id");
+    json_t *content = json_object_get(block, "content");
+    if (!id)
+        return WRONG(w, E_FORMAT, place, "%s: tool_result wants a tool_use_id", place);
+    if (flush(d, w))
+        return -w->e.code;
+    json_t *m = json_pack("{s:s, s:s}", "role", "tool", "tool_call_id", id);
+    const int bad = content ? json_object_set(m, "content", content)
+                            : json_object_set_new(m, "content", json_string(""));
+    return json_array_append_new(d->out, m) || bad ? out_of_memory(w) : 0;
+}
+
+static int add_block(struct draft *d, const json_t *block, const char *place, struct wrong *w)
+{
+    const char *type = string_of(block, "type");
+    const bool assistant = strcmp(d->role, "assistant") == 0;
+    if (!type)
+        return WRONG(w, E_FORMAT, place, "%s: want a block with a type", place);
+    if (strcmp(type, "tool_use") == 0 && assistant)
+        return add_use(d, block, place, w);
+    if (strcmp(type, "tool_result") == 0 && !assistant)
+        return add_result(d, block, place, w);
+    if (strcmp(type, "thinking") == 0 && assistant) {
+        buf_puts(&d->thinking, string_of(block, "thinking") ? string_of(block, "thinking") : "");
+        return 0;
+    }
+    if (strcmp(type, "text") == 0)
+        return add_part(d, block, w);
+    return WRONG(w, E_UNSUPPORTED, place,
+                 "%s: blocks of type '%.40s' are not supported in %s "
+                 "messages",
+                 place, type, d->role);
+}
+
+static int add_message(struct draft *d, const json_t *m, const char *place, struct wrong *w)
+{
+    const char *role = string_of(m, "role"), *key;
+    const json_t *content = json_object_get(m, "content");
+    json_t *v;
+    if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
+        return WRONG(w, E_FORMAT, place, "%s.role: want user or assistant", place);
+    json_object_foreach((json_t *)m, key,
+                        v) if (strcmp(key, "role") != 0 &&
+                               strcmp(key, "content") !=
+                                   0) return WRONG(w, E_FORMAT, place,
+                                                   "%s.%.40s: there is no such field", place, key);
+    d->role = role;
+    if (json_is_string(content)) {
+        json_t *copy = json_pack("{s:s, s:O}", "role", role, "content", content);
+        return json_array_append_new(d->out, copy) ? out_of_memory(w) : 0;
+    }
+    if (!json_is_array(content))
+        return WRONG(w, E_FORMAT, place, "%s.content: want a string or an array of blocks", place);
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        char at[PLACE_MAX + 48];
+        snprintf(at, sizeof at, "%s.content[%zu]", place, i);
+        if (add_block(d, json_array_get(content, i), at, w))
+            return -w->e.code;
+    }
+    return flush(d, w);
+}
+
+static int convert(struct ask *a, const json_t *system, const json_t *messages, struct wrong *w)
+{
+    struct draft d = {.out = json_array()};
+    const size_t n = json_array_size(messages);
+    int rc = 0;
+    if (system)
+        json_array_append_new(d.out, json_pack("{s:s, s:O}", "role", "system", "content", system));
+    for (size_t i = 0; !rc && i < n; i++) {
+        char place[PLACE_MAX];
+        snprintf(place, sizeof place, "messages[%zu]", i);
+        rc = add_message(&d, json_array_get(messages, i), place, w);
+    }
+    if (!rc && d.role && strcmp(d.role, "assistant") == 0)
+        rc = WRONG(w, E_UNSUPPORTED, "messages",
+                   "messages: the last one must be the user's: an "
+                   "answer cannot be begun for the model");
+    if (!rc)
+        rc = messages_read(a, d.out, "messages", w);
+    json_decref(d.parts);
+    json_decref(d.calls);
+    buf_free(&d.thinking);
+    json_decref(d.out);
+    return rc;
+}
+
+/* --- the other fields --- */
+
+struct tool {
+    const char *name, *description;
+    const json_t *schema;
+};
+
+#define AT(member) offsetof(struct tool, member)
+static const struct field tool_fields[] = {
+    {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL},
+    {"description", FIELD_STRING, AT(description), 0, 0, NULL, NULL},
+    {"input_schema", FIELD_VALUE, AT(schema), 0, 0, NULL, NULL},
+    {"type", FIELD_ONLY, 0, 0, 0, "\"custom\"", NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"eager_input_streaming", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"strict", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
+static int read_tools(struct ask *a, const json_t *tools, struct wrong *w)
+{
+    if (!json_is_array(tools))
+        return WRONG(w, E_FORMAT, "tools", "tools: want an array");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        struct tool t = {0};
+        char where[48];
+        snprintf(where, sizeof where, "tools[%zu]", i);
+        if (!json_is_object(json_array_get(tools, i)))
+            return WRONG(w, E_FORMAT, where, "%s: want an object with name and input_schema",
+                         where);
+        if (fields_read(tool_fields, json_array_get(tools, i), where, &t, w) ||
+            ask_tool(a, t.name, t.description, t.schema, where, w))
+            return -w->e.code;
+    }
+    return 0;
+}
+
+static int read_choice(struct ask *a, const char *type, struct wrong *w)
+{
+    static const char *const words[] = {"auto", "none", "any", "tool"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(words[i], type) == 0) {
+            a->tool_choice = (enum ask_tools)i;
+            if (i == ASK_TOOLS_NAMED && !a->tool_name)
+                return WRONG(w, E_FORMAT, "tool_choice.name", "tool_choice.name: is required");
+            return 0;
+        }
+    return WRONG(w, E_FORMAT, "tool_choice.type",
+                 "tool_choice.type: want auto, any, tool or none, found '%.40s'", type);
+}
+
+static int read_thinking(struct fields_of_request *q, struct wrong *w)
+{
+    const char *t = q->thinking;
+    const bool on = strcmp(t, "enabled") == 0 || strcmp(t, "adaptive") == 0;
+    if (!on && strcmp(t, "disabled") != 0)
+        return WRONG(w, E_FORMAT, "thinking.type",
+                     "thinking.type: want enabled, adaptive or disabled, found '%.40s'", t);
+    q->ask.thinking = on;
+    if (on && q->budget >= 0)
+        q->ask.think_budget = q->budget;
+    return 0;
+}
+
+static int read_format(struct ask *a, const json_t *v, struct wrong *w)
+{
+    const char *type = string_of(v, "type");
+    if (!type || strcmp(type, "json_schema") != 0)
+        return WRONG(w, E_FORMAT, "output_config.format",
+                     "output_config.format: want {\"type\": \"json_schema\", \"schema\": ...}");
+    return ask_schema(a, json_object_get(v, "schema"), "output_config.format.schema", w);
+}
+
+int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
+{
+    struct fields_of_request q = {.ask = *a, .budget = -1};
+    int rc = fields_read(fields, a->body, "", &q, w);
+    *a = q.ask;
+    if (rc)
+        return rc;
+    if (!q.messages || !json_is_array(q.messages))
+        return WRONG(w, E_FORMAT, "messages", "messages: is required, an array");
+    if (!counts && !a->max_tokens)
+        return WRONG(w, E_FORMAT, "max_tokens", "max_tokens: is required");
+    a->parallel_tools = !q.one_call;
+    if (convert(a, q.system, q.messages, w) || (q.tools && read_tools(a, q.tools, w)) ||
+        (q.choice && read_choice(a, q.choice, w)) ||
+        (q.stop && ask_stop(a, q.stop, "stop_sequences", w)) ||
+        (q.format && read_format(a, q.format, w)) ||
+        (q.output_format && read_format(a, q.output_format, w)) ||
+        (q.effort && ask_effort(a, q.effort, "output_config.effort", w)))
+        return -w->e.code;
+    q.ask = *a;
+    if (q.thinking && read_thinking(&q, w))
+        return -w->e.code;
+    *a = q.ask;
+    return ask_check(a, w);
+}

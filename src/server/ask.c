@@ -1,0 +1,271 @@
+/* A request in the words of no API: see ask.h. */
+#include "server/ask.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/utf8.h"
+
+enum { TOOLS_MAX = 512, TOOL_NAME_MAX = 128, SEED_BITS = 53 };
+
+void ask_init(struct ask *a, json_t *body)
+{
+    *a = (struct ask){
+        .body = body,
+        .thinking = -1,
+        .think_budget = -1,
+        .n = 1,
+        .seed = -1,
+        .top_k = -1,
+        .temperature = NAN,
+        .top_p = NAN,
+        .min_p = NAN,
+        .presence = NAN,
+        .frequency = NAN,
+        .repetition = NAN,
+        .parallel_tools = true,
+    };
+}
+
+void ask_free(struct ask *a)
+{
+    json_decref(a->messages);
+    json_decref(a->tools);
+    json_decref(a->variables);
+    buf_free(&a->text);
+    tokens_free(&a->ids);
+    mem_free(a->bias);
+    json_decref(a->body);
+}
+
+static int out_of_memory(struct wrong *w)
+{
+    return WRONG(w, E_NOMEM, "", "no memory for this request");
+}
+
+static int add_stop(struct ask *a, const json_t *v, const char *name, struct wrong *w)
+{
+    const char *s = json_string_value(v);
+    const size_t n = json_string_length(v);
+    if (!s || n == 0 || n > ASK_STOP_BYTES_MAX || strlen(s) != n)
+        return WRONG(w, E_FORMAT, name, "%s: want strings of 1 to %d bytes without NUL", name,
+                     ASK_STOP_BYTES_MAX);
+    if (a->n_stop == ASK_STOP_MAX)
+        return WRONG(w, E_LIMIT, name, "%s: at most %d strings", name, ASK_STOP_MAX);
+    a->stop[a->n_stop++] = s;
+    return 0;
+}
+
+int ask_stop(struct ask *a, const json_t *v, const char *name, struct wrong *w)
+{
+    if (!json_is_array(v))
+        return add_stop(a, v, name, w);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (add_stop(a, json_array_get(v, i), name, w))
+            return -w->e.code;
+    return 0;
+}
+
+static int one_bias(const char *key, const json_t *v, const char *name, struct sample_bias *out,
+                    struct wrong *w)
+{
+    char *end;
+    errno = 0;
+    const long id = strtol(key, &end, 10);
+    const double add = json_number_value(v);
+    if (*key < '0' || *key > '9' || *end || errno || id > INT32_MAX)
+        return WRONG(w, E_FORMAT, name, "%s: want token ids as keys, found '%.40s'", name, key);
+    if (!json_is_number(v) || !(add >= -100 && add <= 100))
+        return WRONG(w, E_FORMAT, name, "%s: want numbers from -100 to 100 (token %ld)", name, id);
+    *out = (struct sample_bias){(int32_t)id, add};
+    return 0;
+}
+
+int ask_bias(struct ask *a, const json_t *v, const char *name, struct wrong *w)
+{
+    const char *key;
+    json_t *value;
+    const size_t n = json_object_size(v);
+    if (!json_is_object(v))
+        return WRONG(w, E_FORMAT, name, "%s: want an object of token ids and biases", name);
+    if (n > SAMPLE_BIAS_MAX)
+        return WRONG(w, E_LIMIT, name, "%s: at most %d tokens, found %zu", name, SAMPLE_BIAS_MAX,
+                     n);
+    mem_free(a->bias);
+    a->n_bias = 0;
+    a->bias = mem_array(n, sizeof *a->bias);
+    if (!a->bias)
+        return out_of_memory(w);
+    json_object_foreach((json_t *)v, key, value)
+    {
+        struct sample_bias *b = &a->bias[a->n_bias];
+        if (one_bias(key, value, name, b, w))
+            return -w->e.code;
+        for (int i = 0; i < a->n_bias; i++)
+            if (a->bias[i].id == b->id)
+                return WRONG(w, E_FORMAT, name, "%s: token %d is there twice", name, (int)b->id);
+        a->n_bias++;
+    }
+    return 0;
+}
+
+int ask_schema(struct ask *a, const json_t *v, const char *name, struct wrong *w)
+{
+    if (!json_is_object(v) && !json_is_boolean(v))
+        return WRONG(w, E_FORMAT, name, "%s: want a JSON schema, an object", name);
+    a->format = ASK_SCHEMA;
+    a->schema = v;
+    return 0;
+}
+
+int ask_effort(struct ask *a, const char *word, const char *name, struct wrong *w)
+{
+    /* The words of the model's template on the right; its own "high" is called xhigh. */
+    static const char *const words[][2] = {
+        {"none", NULL},       {"minimal", "low"}, {"low", "low"},
+        {"medium", "medium"}, {"high", "xhigh"},  {"xhigh", "xhigh"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(words[i][0], word) != 0)
+            continue;
+        a->effort = words[i][1];
+        a->thinking = a->effort != NULL;
+        return 0;
+    }
+    return WRONG(w, E_FORMAT, name,
+                 "%s: want none, minimal, low, medium, high or xhigh, found '%.40s'", name, word);
+}
+
+/* Sets one of the template's variables. */
+static int set_variable(struct ask *a, const char *key, json_t *v, struct wrong *w)
+{
+    if (!a->variables)
+        a->variables = json_object();
+    return json_object_set(a->variables, key, v) ? out_of_memory(w) : 0;
+}
+
+int ask_variables(struct ask *a, const json_t *v, const char *name, struct wrong *w)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(v))
+        return WRONG(w, E_FORMAT, name, "%s: want an object of template variables", name);
+    json_object_foreach((json_t *)v, key, value)
+    {
+        char full[96];
+        snprintf(full, sizeof full, "%s.%.60s", name, key);
+        if (strcmp(key, "enable_thinking") == 0) {
+            if (!json_is_boolean(value))
+                return WRONG(w, E_FORMAT, full, "%s: want true or false", full);
+            a->thinking = json_is_true(value);
+        } else if (strcmp(key, "reasoning_effort") == 0) {
+            const char *word = json_string_value(value);
+            if (ask_effort(a, word ? word : "", full, w))
+                return -w->e.code;
+        } else if (strcmp(key, "messages") == 0 || strcmp(key, "tools") == 0 ||
+                   strcmp(key, "add_generation_prompt") == 0) {
+            return WRONG(w, E_UNSUPPORTED, full, "%s: is not the request's to set", full);
+        } else if (set_variable(a, key, value, w)) {
+            return -w->e.code;
+        }
+    }
+    return 0;
+}
+
+static bool is_tool_name(const char *s)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    const size_t n = strlen(s);
+    return n && n <= TOOL_NAME_MAX && strspn(s, letters) == n;
+}
+
+int ask_tool(struct ask *a, const char *name, const char *description, const json_t *parameters,
+             const char *where, struct wrong *w)
+{
+    if (!name || !is_tool_name(name))
+        return WRONG(w, E_FORMAT, where,
+                     "%s: a tool's name has 1 to %d letters, digits, _ or -, found '%.40s'", where,
+                     TOOL_NAME_MAX, name ? name : "");
+    if (parameters && !json_is_object(parameters))
+        return WRONG(w, E_FORMAT, where, "%s: parameters: want a JSON schema, an object", where);
+    if (!a->tools)
+        a->tools = json_array();
+    if (json_array_size(a->tools) >= TOOLS_MAX)
+        return WRONG(w, E_LIMIT, where, "%s: at most %d tools", where, TOOLS_MAX);
+    json_t *function = json_pack("{s:s}", "name", name);
+    int bad = !function;
+    if (description)
+        bad = bad || json_object_set_new(function, "description", json_string(description));
+    bad = bad ||
+          (parameters
+               ? json_object_set(function, "parameters", (json_t *)parameters)
+               : json_object_set_new(function, "parameters",
+                                     json_pack("{s:s, s:{}}", "type", "object", "properties")));
+    json_t *tool = json_pack("{s:s, s:o}", "type", "function", "function", function);
+    if (json_array_append_new(a->tools, tool) || bad)
+        return out_of_memory(w);
+    return 0;
+}
+
+static bool has_tool(const struct ask *a, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(a->tools); i++) {
+        const json_t *f = json_object_get(json_array_get(a->tools, i), "function");
+        if (strcmp(json_string_value(json_object_get(f, "name")), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+int ask_check(const struct ask *a, struct wrong *w)
+{
+    const bool calls = a->tool_choice == ASK_TOOLS_REQUIRED || a->tool_choice == ASK_TOOLS_NAMED;
+    if (calls && !json_array_size(a->tools))
+        return WRONG(w, E_FORMAT, "tool_choice",
+                     "tool_choice: asks for a call, but there are no "
+                     "tools");
+    if (a->tool_choice == ASK_TOOLS_NAMED && !has_tool(a, a->tool_name))
+        return WRONG(w, E_FORMAT, "tool_choice", "tool_choice: there is no tool called '%.60s'",
+                     a->tool_name);
+    if (calls && a->format != ASK_TEXT)
+        return WRONG(w, E_FORMAT, "response_format",
+                     "response_format: cannot hold while tool_choice asks for a call");
+    if (a->top_logprobs && !a->logprobs)
+        return WRONG(w, E_FORMAT, "top_logprobs", "top_logprobs: wants logprobs to be true");
+    return 0;
+}
+
+static double pick(double asked, double by_default, double model)
+{
+    return !isnan(asked) ? asked : !isnan(by_default) ? by_default : model;
+}
+
+void ask_sample(const struct ask *a, const struct ask_defaults *d, const struct model *m,
+                struct sample_options *out)
+{
+    const struct sample_options *o = &m->sample;
+    uint64_t seed = (uint64_t)a->seed;
+    if (a->seed < 0)
+        os_random(&seed, sizeof seed);
+    *out = (struct sample_options){
+        .temperature = pick(a->temperature, d->temperature, o->temperature),
+        .top_p = pick(a->top_p, d->top_p, o->top_p),
+        .min_p = pick(a->min_p, d->min_p, o->min_p),
+        .presence = pick(a->presence, d->presence, o->presence),
+        .frequency = pick(a->frequency, d->frequency, o->frequency),
+        .repetition = pick(a->repetition, d->repetition, o->repetition),
+        .top_k = a->top_k >= 0   ? (int)a->top_k
+                 : d->top_k >= 0 ? (int)d->top_k
+                                 : o->top_k,
+        .seed = seed,
+        .bias = a->bias,
+        .n_bias = a->n_bias,
+    };
+}

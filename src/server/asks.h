@@ -1,0 +1,23 @@
+/* The readers of requests, one for each endpoint: the fields of a->body into a, which ask_init has
+ * set. They are tables of fields (fields.h) and what the tables cannot say. On failure w names the
+ * field, and a is for ask_free. */
+#ifndef SERVER_ASKS_H
+#define SERVER_ASKS_H
+
+#include "server/ask.h"
+
+/* openai_ask.c. *id: the name the request gives itself, or NULL. */
+int openai_ask_chat(struct ask *a, const char **id, struct wrong *w);
+int openai_ask_text(struct ask *a, const char **id, struct wrong *w);
+/* tools: an array of {type: "function", function: {...}}. */
+int openai_tools(struct ask *a, const json_t *v, struct wrong *w);
+
+/* anthropic_ask.c. counts: only its tokens are asked for. */
+int anthropic_ask(struct ask *a, bool counts, struct wrong *w);
+
+/* ollama_ask.c. ctx: the most tokens there can be; 0: not known yet. *empty: there is nothing to
+ * answer; the client only wants the model to be loaded. */
+int ollama_ask_chat(struct ask *a, int ctx, bool *empty, struct wrong *w);
+int ollama_ask_generate(struct ask *a, int ctx, bool *empty, struct wrong *w);
+
+#endif

@@ -1,0 +1,161 @@
+/* Fields of a JSON object: see fields.h. */
+#include "server/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+
+enum { NAME_MAX_BYTES = 120 };
+
+void wrong_name(struct wrong *w, const char *name)
+{
+    if (!w->e.code)
+        snprintf(w->param, sizeof w->param, "%s", name);
+}
+
+static int want(const json_t *v, const char *name, const char *what, struct wrong *w)
+{
+    char room[96];
+    return WRONG(w, E_FORMAT, name, "%s: want %s, found %s", name, what,
+                 json_describe(v, room, sizeof room));
+}
+
+static int read_bool(const struct field *f, const json_t *v, const char *name, void *to,
+                     struct wrong *w)
+{
+    if (!json_is_boolean(v))
+        return want(v, name, "true or false", w);
+    if (f->type == FIELD_SWITCH)
+        *(int *)to = json_is_true(v);
+    else
+        *(bool *)to = json_is_true(v);
+    return 0;
+}
+
+static int read_int(const struct field *f, const json_t *v, const char *name, void *to,
+                    struct wrong *w)
+{
+    char what[96];
+    const double real = json_number_value(v);
+    if (json_is_number(v) && real == floor(real) && real >= f->lo && real <= f->hi) {
+        *(int64_t *)to = json_is_integer(v) ? json_integer_value(v) : (int64_t)real;
+        return 0;
+    }
+    snprintf(what, sizeof what, "a whole number from %.0f to %.0f", f->lo, f->hi);
+    return want(v, name, what, w);
+}
+
+static int read_real(const struct field *f, const json_t *v, const char *name, void *to,
+                     struct wrong *w)
+{
+    char what[96];
+    const double real = json_number_value(v);
+    if (json_is_number(v) && real >= f->lo && real <= f->hi) {
+        *(double *)to = real;
+        return 0;
+    }
+    snprintf(what, sizeof what, "a number from %g to %g", f->lo, f->hi);
+    return want(v, name, what, w);
+}
+
+static int read_string(const json_t *v, const char *name, void *to, struct wrong *w)
+{
+    if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+        return want(v, name, "a string without NUL characters", w);
+    *(const char **)to = json_string_value(v);
+    return 0;
+}
+
+static int read_word(const struct field *f, const json_t *v, const char *name, void *to,
+                     struct wrong *w)
+{
+    char what[160];
+    const char *value = json_is_string(v) ? json_string_value(v) : "";
+    const size_t n = strlen(value);
+    int i = 0;
+    for (const char *word = f->words; n; i++) {
+        const size_t len = strcspn(word, "|");
+        if (len == n && memcmp(word, value, n) == 0) {
+            *(int *)to = i;
+            return 0;
+        }
+        if (!word[len])
+            break;
+        word += len + 1;
+    }
+    snprintf(what, sizeof what, "one of %s", f->words);
+    return want(v, name, what, w);
+}
+
+/* Whether the compact text of v is one of the words. */
+static int read_only(const struct field *f, const json_t *v, const char *name, struct wrong *w)
+{
+    char text[64];
+    const size_t n = json_dumpb(v, text, sizeof text, JSON_COMPACT | JSON_ENCODE_ANY);
+    for (const char *word = f->words; word && n && n <= sizeof text;) {
+        const size_t len = strcspn(word, "|");
+        if (len == n && memcmp(word, text, n) == 0)
+            return 0;
+        if (!word[len])
+            break;
+        word += len + 1;
+    }
+    char room[96];
+    const char *found = json_describe(v, room, sizeof room);
+    if (!f->words)
+        return WRONG(w, E_UNSUPPORTED, name, "%s: is not supported; leave it out", name);
+    return WRONG(w, E_UNSUPPORTED, name, "%s: only %s is supported, found %s", name, f->words,
+                 found);
+}
+
+static int read_one(const struct field *f, const json_t *v, const char *name, void *to,
+                    struct wrong *w)
+{
+    void *place = (char *)to + f->at;
+    switch (f->type) {
+    case FIELD_BOOL:
+    case FIELD_SWITCH:
+        return read_bool(f, v, name, place, w);
+    case FIELD_INT:
+        return read_int(f, v, name, place, w);
+    case FIELD_REAL:
+        return read_real(f, v, name, place, w);
+    case FIELD_STRING:
+        return read_string(v, name, place, w);
+    case FIELD_WORD:
+        return read_word(f, v, name, place, w);
+    case FIELD_VALUE:
+        *(const json_t **)place = v;
+        return 0;
+    case FIELD_FIELDS:
+        return json_is_object(v) ? fields_read(f->sub, v, name, to, w)
+                                 : want(v, name, "an object", w);
+    case FIELD_ONLY:
+        return read_only(f, v, name, w);
+    case FIELD_HINT:
+        return 0;
+    }
+    return 0;
+}
+
+int fields_read(const struct field *table, const json_t *object, const char *where, void *to,
+                struct wrong *w)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)object, key, v)
+    {
+        char name[NAME_MAX_BYTES];
+        const struct field *f = table;
+        while (f->name && strcmp(f->name, key) != 0)
+            f++;
+        snprintf(name, sizeof name, "%s%s%s", where, *where ? "." : "", key);
+        if (!f->name)
+            return WRONG(w, E_FORMAT, name, "%s: there is no such field", name);
+        if (!json_is_null(v) && read_one(f, v, name, to, w))
+            return -w->e.code;
+    }
+    return 0;
+}

@@ -1,0 +1,298 @@
+/* Requests in OpenAI's form: see asks.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/asks.h"
+#include "server/messages.h"
+
+/* --- what the endpoints share --- */
+
+struct tool {
+    const char *type, *name, *description;
+    const json_t *function, *parameters;
+    bool strict;
+};
+
+#define AT(member) offsetof(struct tool, member)
+static const struct field function_fields[] = {
+    {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL},
+    {"description", FIELD_STRING, AT(description), 0, 0, NULL, NULL},
+    {"parameters", FIELD_VALUE, AT(parameters), 0, 0, NULL, NULL},
+    {"strict", FIELD_BOOL, AT(strict), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field tool_fields[] = {
+    {"type", FIELD_ONLY, 0, 0, 0, "\"function\"", NULL},
+    {"function", FIELD_FIELDS, 0, 0, 0, NULL, function_fields},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
+int openai_tools(struct ask *a, const json_t *v, struct wrong *w)
+{
+    if (!json_is_array(v))
+        return WRONG(w, E_FORMAT, "tools", "tools: want an array");
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        struct tool t = {0};
+        char where[48];
+        snprintf(where, sizeof where, "tools[%zu]", i);
+        if (!json_is_object(json_array_get(v, i)))
+            return WRONG(w, E_FORMAT, where, "%s: want an object with type and function", where);
+        if (fields_read(tool_fields, json_array_get(v, i), where, &t, w) ||
+            ask_tool(a, t.name, t.description, t.parameters, where, w))
+            return -w->e.code;
+    }
+    return 0;
+}
+
+static int read_choice(struct ask *a, const json_t *v, struct wrong *w)
+{
+    static const char *const words[] = {"auto", "none", "required"};
+    const char *word = json_string_value(v);
+    for (int i = 0; word && i < 3; i++)
+        if (strcmp(words[i], word) == 0) {
+            a->tool_choice = (enum ask_tools)i;
+            return 0;
+        }
+    const json_t *function = json_object_get(v, "function");
+    const char *name = json_string_value(json_object_get(function ? function : v, "name"));
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (!name || !type || strcmp(type, "function") != 0)
+        return WRONG(w, E_FORMAT, "tool_choice",
+                     "tool_choice: want \"auto\", \"none\", \"required\" or {\"type\": "
+                     "\"function\", \"function\": {\"name\": ...}}");
+    a->tool_choice = ASK_TOOLS_NAMED;
+    a->tool_name = name;
+    return 0;
+}
+
+static int read_format(struct ask *a, const json_t *v, struct wrong *w)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (type && strcmp(type, "text") == 0)
+        return 0;
+    if (type && strcmp(type, "json_object") == 0) {
+        a->format = ASK_JSON;
+        return 0;
+    }
+    if (!type || strcmp(type, "json_schema") != 0)
+        return WRONG(w, E_FORMAT, "response_format",
+                     "response_format: want {\"type\": ...} of text, json_object or json_schema");
+    const json_t *schema = json_object_get(json_object_get(v, "json_schema"), "schema");
+    return ask_schema(a, schema, "response_format.json_schema.schema", w);
+}
+
+/* --- chat --- */
+
+/* Fields that are read further once all are there. */
+struct chat_request {
+    struct ask ask;
+    const json_t *messages, *tools, *tool_choice, *format, *stop, *bias, *variables;
+    const char *effort, *request_id;
+    int64_t completion_tokens;
+    bool cache;
+};
+
+#define AT(member) offsetof(struct chat_request, member)
+#define A(member)  offsetof(struct chat_request, ask.member)
+static const struct field chat_stream_fields[] = {
+    {"include_usage", FIELD_BOOL, A(stream_usage), 0, 0, NULL, NULL},
+    {"include_obfuscation", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field chat_fields[] = {
+    {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
+    {"messages", FIELD_VALUE, AT(messages), 0, 0, NULL, NULL},
+    {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
+    {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, chat_stream_fields},
+    {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
+    {"max_completion_tokens", FIELD_INT, AT(completion_tokens), 1, INT32_MAX, NULL, NULL},
+    {"n", FIELD_INT, A(n), 1, ASK_CHOICES_MAX, NULL, NULL},
+    {"temperature", FIELD_REAL, A(temperature), 0, 2, NULL, NULL},
+    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
+    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
+    {"min_p", FIELD_REAL, A(min_p), 0, 1, NULL, NULL},
+    {"presence_penalty", FIELD_REAL, A(presence), -2, 2, NULL, NULL},
+    {"frequency_penalty", FIELD_REAL, A(frequency), -2, 2, NULL, NULL},
+    {"repetition_penalty", FIELD_REAL, A(repetition), 0.01, 10, NULL, NULL},
+    {"seed", FIELD_INT, A(seed), 0, 0x1p53, NULL, NULL},
+    {"logit_bias", FIELD_VALUE, AT(bias), 0, 0, NULL, NULL},
+    {"logprobs", FIELD_BOOL, A(logprobs), 0, 0, NULL, NULL},
+    {"top_logprobs", FIELD_INT, A(top_logprobs), 0, SAMPLE_TOP_MAX, NULL, NULL},
+    {"stop", FIELD_VALUE, AT(stop), 0, 0, NULL, NULL},
+    {"ignore_eos", FIELD_BOOL, A(ignore_eos), 0, 0, NULL, NULL},
+    {"tools", FIELD_VALUE, AT(tools), 0, 0, NULL, NULL},
+    {"tool_choice", FIELD_VALUE, AT(tool_choice), 0, 0, NULL, NULL},
+    {"parallel_tool_calls", FIELD_BOOL, A(parallel_tools), 0, 0, NULL, NULL},
+    {"response_format", FIELD_VALUE, AT(format), 0, 0, NULL, NULL},
+    {"grammar", FIELD_STRING, A(grammar), 0, 0, NULL, NULL},
+    {"reasoning_effort", FIELD_STRING, AT(effort), 0, 0, NULL, NULL},
+    {"enable_thinking", FIELD_SWITCH, A(thinking), 0, 0, NULL, NULL},
+    {"thinking_budget", FIELD_INT, A(think_budget), 0, INT32_MAX, NULL, NULL},
+    {"chat_template_kwargs", FIELD_VALUE, AT(variables), 0, 0, NULL, NULL},
+    {"cache_prompt", FIELD_BOOL, AT(cache), 0, 0, NULL, NULL},
+    {"request_id", FIELD_STRING, AT(request_id), 0, 0, NULL, NULL},
+    /* Say something about the client, or help where there is nothing to be helped. */
+    {"user", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"metadata", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"safety_identifier", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"prompt_cache_key", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"prompt_cache_retention", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"prediction", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"service_tier", FIELD_ONLY, 0, 0, 0, "\"auto\"|\"default\"", NULL},
+    {"store", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {"modalities", FIELD_ONLY, 0, 0, 0, "[\"text\"]", NULL},
+    {"verbosity", FIELD_ONLY, 0, 0, 0, "\"medium\"", NULL},
+    {"audio", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {"functions", FIELD_ONLY, 0, 0, 0, "[]", NULL},
+    {"function_call", FIELD_ONLY, 0, 0, 0, "\"none\"|\"auto\"", NULL},
+    {"web_search_options", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef A
+#undef AT
+
+/* The fields that need more than the table. */
+static int read_chat(struct chat_request *q, struct wrong *w)
+{
+    struct ask *a = &q->ask;
+    if (!q->messages)
+        return WRONG(w, E_FORMAT, "messages", "messages: is required");
+    if (messages_read(a, q->messages, "messages", w) ||
+        (q->tools && openai_tools(a, q->tools, w)) ||
+        (q->tool_choice && read_choice(a, q->tool_choice, w)) ||
+        (q->format && read_format(a, q->format, w)) ||
+        (q->stop && ask_stop(a, q->stop, "stop", w)) ||
+        (q->bias && ask_bias(a, q->bias, "logit_bias", w)) ||
+        (q->variables && ask_variables(a, q->variables, "chat_template_kwargs", w)) ||
+        (q->effort && ask_effort(a, q->effort, "reasoning_effort", w)))
+        return -w->e.code;
+    if (q->completion_tokens)
+        a->max_tokens = q->completion_tokens;
+    if (a->grammar)
+        a->format = ASK_GRAMMAR;
+    a->no_cache = !q->cache;
+    return ask_check(a, w);
+}
+
+/* --- completions --- */
+
+struct text_request {
+    struct ask ask;
+    const json_t *prompt, *stop, *bias;
+    const char *request_id;
+    int64_t logprobs; /* -1: none */
+    bool cache;
+};
+
+#define AT(member) offsetof(struct text_request, member)
+#define A(member)  offsetof(struct text_request, ask.member)
+static const struct field text_stream_fields[] = {
+    {"include_usage", FIELD_BOOL, A(stream_usage), 0, 0, NULL, NULL},
+    {"include_obfuscation", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field text_fields[] = {
+    {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
+    {"prompt", FIELD_VALUE, AT(prompt), 0, 0, NULL, NULL},
+    {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
+    {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, text_stream_fields},
+    {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
+    {"n", FIELD_INT, A(n), 1, ASK_CHOICES_MAX, NULL, NULL},
+    {"echo", FIELD_BOOL, A(echo), 0, 0, NULL, NULL},
+    {"temperature", FIELD_REAL, A(temperature), 0, 2, NULL, NULL},
+    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
+    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
+    {"min_p", FIELD_REAL, A(min_p), 0, 1, NULL, NULL},
+    {"presence_penalty", FIELD_REAL, A(presence), -2, 2, NULL, NULL},
+    {"frequency_penalty", FIELD_REAL, A(frequency), -2, 2, NULL, NULL},
+    {"repetition_penalty", FIELD_REAL, A(repetition), 0.01, 10, NULL, NULL},
+    {"seed", FIELD_INT, A(seed), 0, 0x1p53, NULL, NULL},
+    {"logit_bias", FIELD_VALUE, AT(bias), 0, 0, NULL, NULL},
+    {"logprobs", FIELD_INT, AT(logprobs), 0, SAMPLE_TOP_MAX, NULL, NULL},
+    {"stop", FIELD_VALUE, AT(stop), 0, 0, NULL, NULL},
+    {"ignore_eos", FIELD_BOOL, A(ignore_eos), 0, 0, NULL, NULL},
+    {"grammar", FIELD_STRING, A(grammar), 0, 0, NULL, NULL},
+    {"cache_prompt", FIELD_BOOL, AT(cache), 0, 0, NULL, NULL},
+    {"request_id", FIELD_STRING, AT(request_id), 0, 0, NULL, NULL},
+    {"user", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"best_of", FIELD_ONLY, 0, 0, 0, "1", NULL},
+    {"suffix", FIELD_ONLY, 0, 0, 0, "\"\"", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef A
+#undef AT
+
+static int prompt_ids(struct ask *a, const json_t *v, struct wrong *w)
+{
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *id = json_array_get(v, i);
+        const json_int_t n = json_integer_value(id);
+        if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
+            return WRONG(w, E_FORMAT, "prompt", "prompt: want token ids only (place %zu)", i);
+        if (tokens_push(&a->ids, (int32_t)n, &w->e))
+            return -w->e.code;
+    }
+    return 0;
+}
+
+/* A string, an array of token ids, or an array of one of these. */
+static int read_prompt(struct ask *a, const json_t *v, struct wrong *w)
+{
+    const json_t *first = json_array_get(v, 0);
+    if (!v)
+        return WRONG(w, E_FORMAT, "prompt", "prompt: is required");
+    if (json_is_integer(first))
+        return prompt_ids(a, v, w);
+    if (first && json_array_size(v) > 1)
+        return WRONG(w, E_UNSUPPORTED, "prompt", "prompt: one a request, found %zu",
+                     json_array_size(v));
+    v = first ? first : v;
+    if (json_is_array(v) && json_array_size(v))
+        return prompt_ids(a, v, w);
+    if (!json_is_string(v) || json_string_length(v) == 0)
+        return WRONG(w, E_FORMAT, "prompt", "prompt: want a string or token ids, not empty");
+    buf_add(&a->text, json_string_value(v), json_string_length(v));
+    return buf_check(&a->text, &w->e);
+}
+
+static int read_text(struct text_request *q, struct wrong *w)
+{
+    struct ask *a = &q->ask;
+    if (read_prompt(a, q->prompt, w) || (q->stop && ask_stop(a, q->stop, "stop", w)) ||
+        (q->bias && ask_bias(a, q->bias, "logit_bias", w)))
+        return -w->e.code;
+    a->logprobs = q->logprobs >= 0;
+    a->top_logprobs = a->logprobs ? q->logprobs : 0;
+    if (a->echo && a->logprobs)
+        return WRONG(w, E_UNSUPPORTED, "echo", "echo: not together with logprobs");
+    if (a->echo && a->ids.n)
+        return WRONG(w, E_UNSUPPORTED, "echo", "echo: wants the prompt as text");
+    if (a->grammar)
+        a->format = ASK_GRAMMAR;
+    a->no_cache = !q->cache;
+    return ask_check(a, w);
+}
+
+int openai_ask_chat(struct ask *a, const char **id, struct wrong *w)
+{
+    struct chat_request q = {.ask = *a, .cache = true};
+    int rc = fields_read(chat_fields, a->body, "", &q, w);
+    if (!rc)
+        rc = read_chat(&q, w);
+    *a = q.ask;
+    *id = q.request_id;
+    return rc;
+}
+
+int openai_ask_text(struct ask *a, const char **id, struct wrong *w)
+{
+    struct text_request q = {.ask = *a, .cache = true, .logprobs = -1};
+    int rc = fields_read(text_fields, a->body, "", &q, w);
+    if (!rc)
+        rc = read_text(&q, w);
+    *a = q.ask;
+    *id = q.request_id;
+    return rc;
+}
