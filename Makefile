@@ -125,7 +125,7 @@ $B/src/kern/%.o: CFLAGS_FILE = -fno-sanitize=all
 endif
 $B/src/stream/reader_uring.o: CFLAGS_FILE = $(if $(URING),-DHAVE_LIBURING)
 
-$B/src/gpu/%.o: CFLAGS_FILE = $(if $(VULKAN),-DHAVE_VULKAN)
+$B/src/gpu/%.o $B/src/gpu/%.analyzed: CFLAGS_FILE = $(if $(VULKAN),-DHAVE_VULKAN)
 
 # Kernels: GLSL to SPIR-V to one file of arrays, which is made again when one comes or goes.
 export BUILD_KERNELS := $(GLSLC) $(SPIRV)
@@ -243,7 +243,7 @@ tidy: all ## check form, layers, lengths, words and documents (T=name runs one c
 
 # A mark for each file that the analyser had nothing to say about; made again with its object.
 $B/%.analyzed: $B/%.o .clang-tidy
-	$(call say,LINT)clang-tidy --quiet $*.c -- $(CFLAGS_BASE) 2>$@.log || \
+	$(call say,LINT)clang-tidy --quiet $*.c -- $(CFLAGS_BASE) $(CFLAGS_FILE) 2>$@.log || \
 	    { cat $@.log; exit 1; }
 	@touch $@
 

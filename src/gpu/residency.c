@@ -75,7 +75,7 @@ int residency_open(struct device *d, const struct residency_options *o, struct r
     size_t all = (size_t)o->n_layers * (size_t)o->E;
     int want = 0, rc = count_slots(r, &want, e);
     if (!rc) {
-        r->buffer = mem_zalloc((size_t)(want / r->each + 1), sizeof *r->buffer);
+        r->buffer = mem_zalloc((size_t)want / (size_t)r->each + 1, sizeof *r->buffer);
         r->slot = mem_zalloc((size_t)want + 1, sizeof *r->slot);
         r->slot_of = mem_zalloc(all, sizeof *r->slot_of);
         if (!r->buffer || !r->slot || !r->slot_of)
