@@ -2,7 +2,7 @@
 // activations.
 //
 // Invocations are counted along subgroups (LANE), so that eight in a row are of one subgroup
-// whatever its size is; more than eight meet in shared memory. Workgroups have a multiple of 64 invocations.
+// whatever its size is; more than eight meet in shared memory. Workgroups have a multiple of 64.
 #ifndef GPU_COMMON_GLSL
 #define GPU_COMMON_GLSL
 #extension GL_EXT_buffer_reference2 : require
@@ -43,9 +43,32 @@ float eight_sum(float x)
     return c;
 }
 
-// Eight elements, the at-th eight of a row of n activations at `row`: eight lanes that follow one
-// another and call this together have a group.
-void acts_put(float x[8], uint64_t row, uint n, uint at)
+// Sum over a workgroup of 256, in pairs of neighbours again; all have it. Once in a kernel.
+#define SUM_256                                                                                    \
+    shared float sum_256_room[32];                                                                 \
+    float sum_256(float x)                                                                         \
+    {                                                                                              \
+        precise float s[32];                                                                       \
+        float eight = eight_sum(x);                                                                \
+        if (LANE % 8 == 0)                                                                         \
+            sum_256_room[LANE / 8] = eight;                                                        \
+        barrier();                                                                                 \
+        [[unroll]] for (uint i = 0; i < 32; i++)                                                   \
+            s[i] = sum_256_room[i];                                                                \
+        [[unroll]] for (uint n = 16; n > 0; n /= 2)                                                \
+            [[unroll]] for (uint i = 0; i < n; i++)                                                \
+                s[i] = s[2 * i] + s[2 * i + 1];                                                    \
+        return s[0];                                                                               \
+    }
+
+bool not_finite(float x)
+{
+    return (num_bits(x) & 0x7F800000u) == 0x7F800000u;
+}
+
+// Codes of eight elements as they lie in memory, scale and sum of their group: that of eight lanes
+// that follow one another and call this together.
+void acts_make(float x[8], out uvec4 word, out float scale, out float sum)
 {
     uint most = 0;
     [[unroll]] for (uint i = 0; i < 8; i++)
@@ -54,7 +77,7 @@ void acts_put(float x[8], uint64_t row, uint n, uint at)
         most = max(most, subgroupShuffleXor(most, step));
     float inverse = acts_inverse(most);
     int codes = 0;
-    uvec4 word = uvec4(0);
+    word = uvec4(0);
     [[unroll]] for (uint i = 0; i < 8; i++) {
         precise float scaled = x[i] * inverse;
         int q = inverse > 0.0 ? num_round(scaled) : 0, high = (q + 128) >> 8;
@@ -64,11 +87,21 @@ void acts_put(float x[8], uint64_t row, uint n, uint at)
     }
     [[unroll]] for (uint step = 1; step < 8; step *= 2)
         codes += subgroupShuffleXor(codes, step);
+    scale = acts_scale(most);
+    sum = acts_sum(most, codes);
+}
+
+// The at-th eight elements of a row of n activations at `row`; lanes as above.
+void acts_put(float x[8], uint64_t row, uint n, uint at)
+{
+    uvec4 word;
+    float scale, sum;
+    acts_make(x, word, scale, sum);
     FoursOut(row).v[at] = word;
     if (at % 8 == 0) {
         FloatsOut groups = FloatsOut(row + 2 * n);
-        groups.v[at / 8] = acts_scale(most);
-        groups.v[n / 64 + at / 8] = acts_sum(most, codes);
+        groups.v[at / 8] = scale;
+        groups.v[n / 64 + at / 8] = sum;
     }
 }
 

@@ -120,9 +120,60 @@ GPU_SIZE(quantise_params, 24);
 
 /* --- hyper --- */
 
+struct hyper_norm_params {
+    u64 hyper, add, inj, gamma; /* [R][S][h], [R][h] or 0, [R][S], [S*h] */
+    u64 x, q;                   /* [R][S*h] normed, as floats and as activations; q 0: only add */
+    u64 bad;                    /* u32: the lowest row that is not finite */
+    f32 by_S, by_h, eps;        /* 1 / S, 1 / h */
+    u32 first;                  /* row of the batch that row 0 is */
+};
+GPU_SIZE(hyper_norm_params, 72);
+
+struct hyper_mix_params {
+    u64 low;               /* [R][lowrank] */
+    u64 w, scales, biases; /* up: [S*h][lowrank] */
+    u64 norm, x, q;        /* [R][S*h]; [R][h] mixed, as floats and as activations */
+    f32 by_S;
+    u32 pad;
+};
+GPU_SIZE(hyper_mix_params, 64);
+
 /* --- moe --- */
 
+struct moe_route_params {
+    u64 logits, route, weight; /* [R][E]; u32 [R][K], f32 [R][K] */
+};
+GPU_SIZE(moe_route_params, 24);
+
+/* A matrix of the shared expert. */
+struct moe_matrix {
+    u64 w, scales, biases;
+};
+
+struct moe_up_params {
+    u64 x, table, route; /* activations [R][h]; u64 [E]; u32 [R][K] */
+    u64 act, shared_act; /* activations [R][K][inter], [R][shared_inter] */
+    GPU_STRUCT(moe_matrix) gate, up;
+    u32 R, pad;
+};
+GPU_SIZE(moe_up_params, 96);
+
+struct moe_down_params {
+    u64 table, route, weight, open; /* u64 [E]; u32 [R][K], f32 [R][K]; f32 [R] before sigmoid */
+    u64 act, shared_act, to;        /* f32 [R][h] */
+    GPU_STRUCT(moe_matrix) down;
+};
+GPU_SIZE(moe_down_params, 80);
+
 /* --- head --- */
+
+struct head_best_params {
+    u64 logits, parts, best, bad; /* f32 [R][vocab]; u32 [R][parts][2]; u32 [R]; u32 */
+    u32 vocab, limit;             /* of these, ids that may be best */
+    u32 n_parts, first;           /* ceil(vocab / HEAD_PART); row of the batch that row 0 is */
+};
+GPU_SIZE(head_best_params, 48);
+#define HEAD_PART 4096
 
 /* --- deltanet --- */
 

@@ -1,0 +1,21 @@
+/* Behind the logits on a device: the best token of each row, and rows that are not finite. */
+#ifndef GPU_HEAD_H
+#define GPU_HEAD_H
+
+#include "gpu/linear.h"
+
+struct gpu_best {
+    struct device *d;
+    struct tape *t;
+    int R, vocab, limit; /* limit: ids below it may be best */
+    int first;           /* row of the batch that row 0 is, for bad */
+    u64 logits;          /* f32 [R][vocab] */
+    u64 parts;           /* room: gpu_best_room(R, vocab) bytes */
+    u64 best;            /* u32 [R]: the id of the largest, ties to the lower */
+    u64 bad;             /* u32: becomes the lowest row with a logit that is not finite */
+};
+size_t gpu_best_room(int R, int vocab);
+/* Ends with a barrier. */
+int gpu_best_record(const struct gpu_best *x, struct err *e);
+
+#endif
