@@ -18,7 +18,6 @@ static json_t *features_json(const struct device_info *d)
     } all[] = {
         {"integer dot products", d->dot},
         {"16-bit floats", d->half},
-        {"8-bit matrices", d->matrix},
         {"host memory in place", d->import_align != 0},
         {"device memory written by the host", d->shared_local},
         {"memory shared with the host", d->unified},

@@ -52,7 +52,6 @@ struct device_info {
                                     while a submission runs (below, device_release) */
     bool dot;          /* integer dot products are fast */
     bool half;         /* 16-bit floats in kernels */
-    bool matrix;       /* 8-bit cooperative matrices, 16 x 16 x 32 in a subgroup */
     bool copy_queue;   /* copies can run beside kernels */
     char why_not[256]; /* "", or what it lacks that kernels need, by name */
 };

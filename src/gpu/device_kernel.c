@@ -53,6 +53,17 @@ static const struct kernel_code *find_code(const char *name)
     return c->name ? c : NULL;
 }
 
+/* Blocks ask for their kernels whenever they record, hundreds of times for a step. */
+static uint32_t kernel_hash(const char *name, const uint32_t *constants, int n)
+{
+    uint32_t h = 2166136261u;
+    for (; *name; name++)
+        h = (h ^ (uint8_t)*name) * 16777619u;
+    for (int i = 0; i < n; i++)
+        h = (h ^ constants[i]) * 16777619u;
+    return (h ^ h >> 16) % KERNEL_BUCKETS;
+}
+
 int device_kernel(struct device *d, const char *name, const uint32_t *constants, int n,
                   const struct kernel **out, struct err *e)
 {
@@ -62,7 +73,8 @@ int device_kernel(struct device *d, const char *name, const uint32_t *constants,
         return rc;
     assert(n >= 0 && n <= CONSTANTS_MAX);
     size_t bytes = (size_t)n * sizeof constants[0];
-    for (struct kernel *k = d->kernels; k; k = k->next)
+    struct kernel **bucket = &d->kernels[kernel_hash(name, constants, n)];
+    for (struct kernel *k = *bucket; k; k = k->next)
         if (strcmp(k->name, name) == 0 && k->n == n &&
             (!n || memcmp(k->constants, constants, bytes) == 0)) {
             *out = k;
@@ -84,19 +96,20 @@ int device_kernel(struct device *d, const char *name, const uint32_t *constants,
         device_failed(d, r, "compiling a kernel", e);
         return err_prefix(e, "%s", name);
     }
-    k->next = d->kernels;
-    *out = d->kernels = k;
+    k->next = *bucket;
+    *out = *bucket = k;
     return 0;
 }
 
 void kernel_free_all(struct device *d)
 {
-    while (d->kernels) {
-        struct kernel *k = d->kernels;
-        d->kernels = k->next;
-        d->vk.DestroyPipeline(d->handle, k->pipeline, NULL);
-        mem_free(k);
-    }
+    for (int i = 0; i < KERNEL_BUCKETS; i++)
+        while (d->kernels[i]) {
+            struct kernel *k = d->kernels[i];
+            d->kernels[i] = k->next;
+            d->vk.DestroyPipeline(d->handle, k->pipeline, NULL);
+            mem_free(k);
+        }
 }
 
 #endif

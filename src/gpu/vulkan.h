@@ -119,6 +119,8 @@ uint64_t found_free_bytes(const struct vulkan *v, const struct found *f);
 enum device_fault { FAULT_MEMORY, FAULT_KERNEL, FAULT_LOST, FAULT_LATE, FAULT_COUNT };
 bool device_fault(struct device *d, enum device_fault f);
 
+enum { KERNEL_BUCKETS = 256 };
+
 struct device {
     struct vulkan vk;
     struct found found;
@@ -133,8 +135,8 @@ struct device {
     VkCommandPool pool;
     VkPipelineLayout layout;
     VkPipelineCache cache;
-    struct kernel *kernels;
-    struct upload *upload; /* of device_upload.c, made at the first need */
+    struct kernel *kernels[KERNEL_BUCKETS]; /* by kernel_hash */
+    struct upload *upload;                  /* of device_upload.c, made at the first need */
     uint64_t patience_ns, spin_ns;
     long fault[FAULT_COUNT];
     struct err failed; /* the first failure after which nothing works */
