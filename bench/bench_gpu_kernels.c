@@ -1,0 +1,279 @@
+/* The kernels of products at the shapes of the released model: time of a dispatch that depends on
+ * the one before, and the weights it reads a second.
+ *
+ *      bench_gpu_kernels [MIB]   weights in so many MiB of device memory (2048; more than caches
+ *                                hold), gone through in turn
+ *
+ * The device is the one that the gpu engine would use, or CHERENKOV_DEVICE. Medians of 9 runs of
+ * REPEATS each. Compare with what bench_gpu_seam says of memory and of a dispatch. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "gpu/head.h"
+#include "gpu/hyper.h"
+#include "gpu/moe.h"
+
+enum { RUNS = 9, REPEATS = 20, H = 2560, S = 4, LOW = 320, INTER = 640, E = 512, K = 10 };
+enum { VOCAB = 248320, ROWS = 64, ROOM = 256 << 20 };
+
+struct bench {
+    struct device *d;
+    struct tape *t;
+    struct device_buffer weights, room, table;
+    u64 next, taken; /* of weights: offset; bytes of the job so far */
+    u64 room_next;
+    int R, repeat;
+};
+
+typedef int job_fn(struct bench *b, struct err *e);
+
+/* The next bytes of the weights, from the front again at their end. */
+static u64 weights_take(struct bench *b, size_t bytes)
+{
+    size_t n = (bytes + 255) / 256 * 256;
+    if (b->next + n > b->weights.bytes)
+        b->next = 0;
+    u64 at = b->weights.address + b->next;
+    b->next += n;
+    b->taken += bytes;
+    return at;
+}
+
+static u64 room_take(struct bench *b, size_t bytes)
+{
+    u64 at = b->room.address + b->room_next;
+    b->room_next += (bytes + 255) / 256 * 256;
+    return at;
+}
+
+static struct gpu_matrix matrix(struct bench *b, enum matrix_format f, int rows, int cols)
+{
+    size_t n = (size_t)rows * (size_t)cols;
+    struct gpu_matrix m = {.format = f, .rows = rows, .cols = cols};
+    if (f == MATRIX_BF16) {
+        m.w = weights_take(b, n * 2);
+        return m;
+    }
+    u64 at = weights_take(b, n / 2 + n / 64 * 4);
+    m.w = at;
+    m.scales = at + n / 2;
+    m.biases = m.scales + n / 64 * 2;
+    return m;
+}
+
+static int list(struct bench *b, int cols, const int *rows, int n, struct err *e)
+{
+    struct gpu_product p[LINEAR_LIST];
+    const struct gpu_linear l = {b->d, b->t, 0, room_take(b, ROWS * GPU_ACTS_BYTES((size_t)cols)),
+                                 b->R};
+    for (int i = 0; i < n; i++)
+        p[i] = (struct gpu_product){matrix(b, MATRIX_Q4, rows[i], cols),
+                                    room_take(b, (size_t)b->R * (size_t)rows[i] * 4), rows[i]};
+    int rc = gpu_linear_record(&l, p, n, e);
+    tape_barrier(b->t);
+    return rc;
+}
+
+static int deltanet_in(struct bench *b, struct err *e)
+{
+    static const int rows[] = {10240, 6144, 48, 48};
+    return list(b, H, rows, 4, e);
+}
+
+static int deltanet_out(struct bench *b, struct err *e)
+{
+    static const int rows[] = {H};
+    return list(b, 6144, rows, 1, e);
+}
+
+static int qsa_in(struct bench *b, struct err *e)
+{
+    static const int rows[] = {12288, 512, 512, 640};
+    return list(b, H, rows, 4, e);
+}
+
+static int head(struct bench *b, struct err *e)
+{
+    static const int rows[] = {VOCAB};
+    return list(b, H, rows, 1, e);
+}
+
+static int hyper(struct bench *b, struct err *e)
+{
+    size_t R = (size_t)b->R, wide = (size_t)S * H;
+    struct gpu_matrix inject = matrix(b, MATRIX_Q4, S, S * H);
+    const struct gpu_hyper x = {.d = b->d,
+                                .t = b->t,
+                                .R = b->R,
+                                .S = S,
+                                .h = H,
+                                .low = LOW,
+                                .eps = 1e-6f,
+                                .hyper = room_take(b, R * wide * 4),
+                                .add = room_take(b, R * H * 4),
+                                .inj = room_take(b, R * S * 4),
+                                .gamma = room_take(b, wide * 4),
+                                .norm_x = room_take(b, R * wide * 4),
+                                .norm_q = room_take(b, R * GPU_ACTS_BYTES(wide)),
+                                .low_x = room_take(b, R * LOW * 4),
+                                .to_x = room_take(b, R * H * 4),
+                                .to_q = room_take(b, R * GPU_ACTS_BYTES(H)),
+                                .bad = room_take(b, 4),
+                                .down = matrix(b, MATRIX_Q4, LOW, S * H),
+                                .up = matrix(b, MATRIX_Q4, S * H, LOW),
+                                .inject = &inject};
+    return gpu_hyper_record(&x, e);
+}
+
+static int route(struct bench *b, struct err *e)
+{
+    size_t R = (size_t)b->R;
+    const struct gpu_route x = {.d = b->d,
+                                .t = b->t,
+                                .R = b->R,
+                                .E = E,
+                                .K = K,
+                                .norm = true,
+                                .x = room_take(b, R * H * 4),
+                                .q = room_take(b, R * GPU_ACTS_BYTES(H)),
+                                .router = matrix(b, MATRIX_BF16, E, H),
+                                .shared_gate = matrix(b, MATRIX_Q4, 1, H),
+                                .logits = room_take(b, R * E * 4),
+                                .open = room_take(b, R * 4),
+                                .route = room_take(b, R * K * 4),
+                                .weight = room_take(b, R * K * 4)};
+    return gpu_route_record(&x, e);
+}
+
+enum { RECORD = INTER * H * 3 / 64 * 36 };
+
+/* Rows share no expert; each repeat has a table of its own. */
+static int moe(struct bench *b, struct err *e)
+{
+    size_t R = (size_t)b->R;
+    u64 pairs = (u64)b->R * K, table[ROWS * K];
+    for (u64 i = 0; i < pairs; i++)
+        table[i] = weights_take(b, RECORD);
+    u64 at = b->table.address + (u64)b->repeat * sizeof table;
+    int rc = device_upload(b->d, &b->table, at - b->table.address, table, pairs * 8, e);
+    if (rc)
+        return rc;
+    const struct gpu_moe x = {.d = b->d,
+                              .t = b->t,
+                              .R = b->R,
+                              .K = K,
+                              .h = H,
+                              .inter = INTER,
+                              .shared_inter = INTER,
+                              .q = room_take(b, R * GPU_ACTS_BYTES(H)),
+                              .table = at,
+                              .route = b->table.address + REPEATS * sizeof table,
+                              .weight = room_take(b, R * K * 4),
+                              .open = room_take(b, R * 4),
+                              .act = room_take(b, R * K * GPU_ACTS_BYTES(INTER)),
+                              .shared_act = room_take(b, R * GPU_ACTS_BYTES(INTER)),
+                              .to = room_take(b, R * H * 4),
+                              .gate = matrix(b, MATRIX_Q4, INTER, H),
+                              .up = matrix(b, MATRIX_Q4, INTER, H),
+                              .down = matrix(b, MATRIX_Q4, H, INTER)};
+    return gpu_moe_record(&x, e);
+}
+
+static int by_value(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static int measure(struct bench *b, const char *name, job_fn *job, struct err *e)
+{
+    double ns[RUNS];
+    int rc = 0;
+    b->taken = 0;
+    tape_begin(b->t);
+    tape_stamp(b->t);
+    for (int i = 0; !rc && i < REPEATS; i++) {
+        b->room_next = 0;
+        b->repeat = i;
+        rc = job(b, e);
+    }
+    tape_stamp(b->t);
+    rc = rc ? rc : tape_end(b->t, e);
+    for (int i = -1; !rc && i < RUNS; i++) {
+        uint64_t value;
+        rc = device_submit(b->d, b->t, &value, e);
+        rc = rc ? rc : device_wait(b->d, value, e);
+        if (!rc && i >= 0)
+            ns[i] = tape_ns(b->t, 0, 1) / REPEATS;
+    }
+    if (rc)
+        return rc;
+    qsort(ns, RUNS, sizeof *ns, by_value);
+    double bytes = (double)b->taken / REPEATS;
+    printf("%-14s R %2d   %9.1f us   %8.2f MB of weights   %7.1f GB/s\n", name, b->R,
+           ns[RUNS / 2] / 1e3, bytes / 1e6, bytes / ns[RUNS / 2]);
+    fflush(stdout);
+    return 0;
+}
+
+static int all(struct bench *b, struct err *e)
+{
+    static const struct {
+        const char *name;
+        job_fn *job;
+    } jobs[] = {{"deltanet in", deltanet_in},
+                {"deltanet out", deltanet_out},
+                {"qsa in", qsa_in},
+                {"hyper read", hyper},
+                {"route", route},
+                {"experts", moe},
+                {"head", head}};
+    static const int rows[] = {1, 2, 4, 8, 16};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
+        for (size_t r = 0; !rc && r < sizeof rows / sizeof rows[0]; r++) {
+            b->R = rows[r];
+            rc = measure(b, jobs[i].name, jobs[i].job, e);
+        }
+    return rc;
+}
+
+static int open_all(struct bench *b, size_t mib, struct err *e)
+{
+    u32 *routes = mem_zalloc(REPEATS * ROWS * K * 2 + ROWS * K, 4);
+    size_t routes_at = (size_t)REPEATS * ROWS * K * 8;
+    for (u32 i = 0; i < ROWS * K; i++)
+        routes[routes_at / 4 + i] = i;
+    int rc = device_open(NULL, &b->d, e);
+    rc = rc ? rc : tape_open(b->d, 2, &b->t, e);
+    rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, mib << 20, &b->weights, e);
+    rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, ROOM, &b->room, e);
+    rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, routes_at + ROWS * K * 4, &b->table, e);
+    rc = rc ? rc : device_upload(b->d, &b->table, 0, routes, b->table.bytes, e);
+    mem_free(routes);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {0};
+    struct err e = {0};
+    size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 2048;
+    int rc = open_all(&b, mib, &e);
+    if (!rc) {
+        printf("%s, %zu MiB of weights\n", device_about(b.d)->name, mib);
+        rc = all(&b, &e);
+    }
+    if (rc)
+        fprintf(stderr, "bench_gpu_kernels: %s\n", e.msg);
+    if (b.d) {
+        tape_close(b.t);
+        device_free(b.d, &b.weights);
+        device_free(b.d, &b.room);
+        device_free(b.d, &b.table);
+        device_close(b.d);
+    }
+    return rc != 0;
+}
