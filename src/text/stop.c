@@ -98,8 +98,10 @@ bool stop_push(struct stop *s, const char *text, size_t len, struct buf *out)
         keep = 0;
         for (size_t k = 0; k < s->n; k++) {
             struct stop_string *t = &s->strings[k];
-            if (advance(t, text[i]) && t->len > stop)
+            if (advance(t, text[i]) && t->len > stop) {
                 stop = t->len;
+                s->which = k;
+            }
             if (t->matched > keep)
                 keep = t->matched;
         }

@@ -15,6 +15,7 @@ struct stop {
     size_t n;
     struct buf held; /* text not yet released: the longest prefix of a stop string it ends with */
     bool hit;
+    size_t which; /* once hit: the number of the string, from 0 */
 };
 
 /* Strings that are empty or not UTF-8 are E_ARG. n 0 is fine. */
