@@ -50,17 +50,25 @@ void batch_close(struct batch *b)
     mem_free(b);
 }
 
+void batch_feed(struct batch *b, struct generation *g, int most)
+{
+    assert(most > 0);
+    if (generation_wants_prompt(g))
+        generation_feed(g, most, b->logits);
+}
+
 void batch_run(struct batch *b, struct generation *const *g, int n)
 {
     struct generation *waiting[BATCH_MAX];
     int n_waiting = 0;
     assert(n <= b->answers);
     keep_pending(b->m);
-    for (int i = 0; i < n; i++)
-        if (generation_wants_prompt(g[i]))
-            generation_feed_prompt(g[i], b->logits);
-        else if (generation_wants_step(g[i]))
+    for (int i = 0; i < n; i++) {
+        if (generation_wants_step(g[i]))
             waiting[n_waiting++] = g[i];
+        while (generation_wants_prompt(g[i]))
+            generation_feed(g[i], b->m->engine->chunk, b->logits);
+    }
     if (!n_waiting)
         return;
     struct shared_step s;

@@ -18,6 +18,10 @@ struct generation;
 /* Room for steps of so many answers (1..BATCH_MAX) with so many drafts each. m is borrowed. */
 int batch_open(struct model *m, int answers, int drafts, struct batch **out, struct err *e);
 void batch_close(struct batch *b);
+/* One chunk of the prompt of g, at most `most` tokens (1 or more); behind the last one the first
+ * token is made. For callers that share out time: batch_run feeds a prompt whole. Nothing happens
+ * where no prompt is left, or g is over. */
+void batch_feed(struct batch *b, struct generation *g, int most);
 /* Makes at least one token for each of g [n] that has none to give and is not finished. n at most
  * what the batch was opened for. Failures are kept by the answers: generation_next returns them. */
 void batch_run(struct batch *b, struct generation *const *g, int n);

@@ -15,6 +15,7 @@ struct made {
     int32_t id;
     uint64_t hash; /* of the logits it was drawn from */
     uint64_t ns;   /* when */
+    struct sample_logprobs logprobs;
 };
 
 struct generation {
@@ -29,10 +30,11 @@ struct generation {
     int32_t rows[1 + ENGINE_DRAFTS_MAX]; /* of the step under way or not yet committed */
     int n_rows;
     struct made made[1 + ENGINE_DRAFTS_MAX];
-    int n_made, n_given; /* of the latest step */
-    bool ahead;          /* all that was made is committed, given or not */
-    struct tokens ids;   /* given */
-    uint64_t hash;       /* of the logits of the last one */
+    int n_made, n_given;       /* of the latest step */
+    const struct made *latest; /* what the latest call gave, or NULL */
+    bool ahead;                /* all that was made is committed, given or not */
+    struct tokens ids;         /* given */
+    uint64_t hash;             /* of the logits of the last one */
     struct detok detok;
     struct stop stop;
     struct buf piece, text; /* of the token just given: before and behind the stop strings */
@@ -49,6 +51,7 @@ static int settle(struct generation *g, struct err *e);
 static void forget_pending(struct generation *g);
 static int release(struct generation *g, struct err *e);
 static bool cancelled(struct generation *g);
+static bool ends(const struct generation *g, int32_t id);
 static void draw(struct generation *g, const float *logits);
 
 const char *finish_name(enum finish f)
@@ -120,11 +123,21 @@ int generation_next(struct generation *g, const char **text, size_t *len, struct
     if (g->finish)
         return 0;
     buf_clear(&g->text);
+    g->latest = NULL;
     if (advance(g, e) || release(g, e))
         return -e->code;
     *text = buf_str(&g->text);
     *len = g->text.len;
     return 0;
+}
+
+bool generation_given(const struct generation *g, struct given *out)
+{
+    if (!g->latest)
+        return false;
+    *out = (struct given){.id = g->latest->id, .is_stop = ends(g, g->latest->id)};
+    out->logprobs = g->o.logprobs ? &g->latest->logprobs : NULL;
+    return true;
 }
 
 int generation_waiting(const struct generation *g)
@@ -150,6 +163,7 @@ int generation_result(const struct generation *g, struct generate_result *out, s
     const bool any = g->ids.n > 0;
     *out = (struct generate_result){
         .finish = g->finish,
+        .stop_string = g->stop.hit ? (int)g->stop.which : -1,
         .n_prompt = g->n_prompt,
         .n_cached = g->n_cached,
         .n_generated = (int)g->ids.n,
@@ -196,7 +210,11 @@ static int prepare(struct generation *g, struct err *e)
         n_used = vocab;
     if (g->o.n_stop && !m->tokenizer)
         return ERR(e, E_ARG, "stop strings need a tokenizer, and the model was opened without");
+    if (g->o.top_logprobs < 0 || g->o.top_logprobs > SAMPLE_TOP_MAX)
+        return ERR(e, E_ARG, "logprobs of the %d likeliest tokens, want 0 to %d", g->o.top_logprobs,
+                   SAMPLE_TOP_MAX);
     if (sampler_open(vocab, n_used, &g->o.sample, &g->sampler, e) ||
+        (g->o.constraint && sampler_constrain(g->sampler, g->o.constraint, e)) ||
         stop_init(&g->stop, g->o.stop, g->o.n_stop, e) ||
         drafter_init(&g->drafter, m, &g->o.draft, g->n_prompt + g->n_max, e) ||
         (!g->o.batch && batch_open(m, 1, g->o.draft.most, &g->own, e)))
@@ -237,6 +255,7 @@ static bool cancelled(struct generation *g)
 static void give(struct generation *g)
 {
     const struct made *made = &g->made[g->n_given++];
+    g->latest = made;
     g->ids.ids[g->ids.n++] = made->id;
     g->hash = made->hash;
     g->last_ns = made->ns;
@@ -244,7 +263,7 @@ static void give(struct generation *g)
         g->first_ns = made->ns;
     drafter_push(&g->drafter, made->id);
     buf_clear(&g->piece);
-    if (!g->o.ignore_stop_ids && model_is_stop(g->m, made->id))
+    if (ends(g, made->id))
         g->finish = FINISH_STOP;
     else if (g->m->tokenizer)
         detok_push(&g->detok, made->id, &g->piece);
@@ -302,25 +321,37 @@ bool generation_wants_step(const struct generation *g)
     return !g->prompt && !generation_waiting(g) && !g->finish && !g->failure.code;
 }
 
-/* Chunk by chunk; of the last one the logits are wanted. */
-void generation_feed_prompt(struct generation *g, float *logits)
+/* What looks at all tokens sees those of the prompt. */
+static void begin(struct generation *g)
 {
-    struct engine *engine = g->m->engine;
-    const int32_t *ids = g->prompt->ids;
     g->start_ns = clock_ns();
     for (int i = 0; i < g->n_prompt; i++) {
-        sampler_accept(g->sampler, ids[i]);
-        drafter_push(&g->drafter, ids[i]);
+        sampler_accept(g->sampler, g->prompt->ids[i]);
+        drafter_push(&g->drafter, g->prompt->ids[i]);
     }
-    for (int at = g->n_cached, n; at < g->n_prompt; at += n) {
-        const int left = g->n_prompt - at;
-        n = left < engine->chunk ? left : engine->chunk;
-        if (cancelled(g) || engine->ops->prefill(engine, g->seq, ids + at, n,
-                                                 n == left ? logits : NULL, &g->failure))
-            return;
-    }
+}
+
+void generation_feed(struct generation *g, int most, float *logits)
+{
+    struct engine *engine = g->m->engine;
+    const int at = engine->ops->sequence_length(g->seq), left = g->n_prompt - at;
+    int n = left < most ? left : most;
+    if (n > engine->chunk)
+        n = engine->chunk;
+    if (!g->start_ns)
+        begin(g);
+    if (cancelled(g) ||
+        engine->ops->prefill(engine, g->seq, g->prompt->ids + at, n, n == left ? logits : NULL,
+                             &g->failure) ||
+        n < left)
+        return;
     g->prompt = NULL;
     draw(g, logits);
+}
+
+static bool ends(const struct generation *g, int32_t id)
+{
+    return !g->o.ignore_stop_ids && model_is_stop(g->m, id);
 }
 
 /* Drafts up to the first that would end the answer: no row behind that one could count. */
@@ -329,7 +360,7 @@ static int guess(struct generation *g, int together, int most)
     int32_t *out = g->rows + 1;
     const int n = drafter_guess(&g->drafter, g->seq, together, most, out);
     int n_kept = 0;
-    while (n_kept < n && (g->o.ignore_stop_ids || !model_is_stop(g->m, out[n_kept])))
+    while (n_kept < n && !ends(g, out[n_kept]))
         n_kept++;
     return n_kept;
 }
@@ -392,6 +423,10 @@ static void draw(struct generation *g, const float *logits)
     const size_t position = (size_t)g->n_prompt + g->ids.n + (size_t)g->n_made;
     if (sampler_choose(g->sampler, logits, position, &made->id, &g->failure))
         return;
+    if (g->o.constraint && g->o.constraint->accept(g->o.constraint->ctx, made->id, &g->failure))
+        return;
+    if (g->o.logprobs)
+        sampler_logprobs(g->sampler, logits, made->id, g->o.top_logprobs, &made->logprobs);
     made->hash = XXH3_64bits(logits, (size_t)g->m->weights.config.vocab * sizeof *logits);
     made->ns = clock_ns();
     sampler_accept(g->sampler, made->id);

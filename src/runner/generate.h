@@ -34,6 +34,9 @@ struct generate_options {
     size_t n_stop; /* stop strings; they need a tokenizer */
     /* Goes on behind stop ids, which then come out as text like all special tokens. */
     bool ignore_stop_ids;
+    const struct constraint *constraint; /* on what may be drawn, or NULL; borrowed until close */
+    bool logprobs;                       /* generation_given has them */
+    int top_logprobs;                    /* 0..SAMPLE_TOP_MAX of the likeliest tokens besides */
     void *ctx;
     /* Whole UTF-8 text as it becomes certain; nonzero stops (FINISH_INTERRUPTED). May be NULL. Only
      * generate calls it. */
@@ -45,6 +48,7 @@ struct generate_options {
 
 struct generate_result {
     enum finish finish;
+    int stop_string;        /* which of the stop strings ended it, or -1 */
     int n_prompt, n_cached; /* n_cached: prompt tokens that were already in the state */
     int n_generated, n_drafted, n_accepted; /* drafts verified; those that were right */
     int n_steps;                            /* behind the prompt */
@@ -60,8 +64,8 @@ int generation_check(const struct model *m, const struct tokens *prompt, struct 
 struct generation;
 
 /* Generates behind `seq`, whose committed tokens must be a beginning of prompt, less than all of
- * it; prompt must pass generation_check. prompt is borrowed until the first generation_next
- * returned, o's arrays until close. */
+ * it; prompt must pass generation_check. prompt is borrowed until it is fed (the first
+ * generation_next returned, or batch_feed made a token), o's arrays until close. */
 int generation_open(struct model *m, struct sequence *seq, const struct tokens *prompt,
                     const struct generate_options *o, struct generation **out, struct err *e);
 void generation_close(struct generation *g);
@@ -69,6 +73,13 @@ void generation_close(struct generation *g);
  * until the next call; NULL once the answer is finished. After a failure only generation_close is
  * left. */
 int generation_next(struct generation *g, const char **text, size_t *len, struct err *e);
+/* The token that the latest generation_next gave; false: that call gave none. */
+struct given {
+    int32_t id;
+    bool is_stop;                           /* it ends the answer, and is no text */
+    const struct sample_logprobs *logprobs; /* borrowed until the next call; NULL without */
+};
+bool generation_given(const struct generation *g, struct given *out);
 /* How many tokens wait: so many calls of generation_next will not step. */
 int generation_waiting(const struct generation *g);
 /* Ends it where it stands: tokens that wait are dropped, and the sequence is as if they had never
@@ -86,8 +97,9 @@ int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
 
 bool generation_wants_prompt(const struct generation *g);
 bool generation_wants_step(const struct generation *g); /* nothing waits, and it is not finished */
-/* Feeds the prompt and makes the first token. logits [vocab] is scratch. */
-void generation_feed_prompt(struct generation *g, float *logits);
+/* Feeds at most `most` tokens of the prompt, as one chunk of the engine; behind the last one makes
+ * the first token. logits [vocab] is scratch. */
+void generation_feed(struct generation *g, int most, float *logits);
 /* What to feed next, at most `most` rows: rows [most]; returns how many, 0 when it was cancelled or
  * failed. together: answers that share the step. */
 int generation_rows(struct generation *g, int together, int most, struct row *rows);
