@@ -209,6 +209,22 @@ static int check_replaceable(const char *path, struct err *e)
 
 int file_replace(const char *path, const void *data, size_t n, struct err *e)
 {
+    return file_replace_parts(path, &(struct file_part){data, n}, 1, e);
+}
+
+static int write_parts(const struct file *f, const struct file_part *parts, int n, struct err *e)
+{
+    uint64_t at = 0;
+    int rc = 0;
+    for (int i = 0; !rc && i < n; i++) {
+        rc = file_write_at(f, at, parts[i].data, parts[i].n, e);
+        at += parts[i].n;
+    }
+    return rc;
+}
+
+int file_replace_parts(const char *path, const struct file_part *parts, int n, struct err *e)
+{
     int rc = check_replaceable(path, e);
     if (rc)
         return rc;
@@ -224,7 +240,7 @@ int file_replace(const char *path, const void *data, size_t n, struct err *e)
     char *slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir] = '\0';
-    if ((rc = file_create(tmp, &f, e)) || (rc = file_write_at(&f, 0, data, n, e)) ||
+    if ((rc = file_create(tmp, &f, e)) || (rc = write_parts(&f, parts, n, e)) ||
         (rc = file_sync(&f, e)) || (rc = file_close(&f, e)))
         goto fail;
     maybe_die();

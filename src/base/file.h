@@ -40,6 +40,12 @@ int file_read_all(const char *path, uint64_t max, struct buf *out, struct err *e
  * path.tmp is written, synced, renamed, and the directory synced. E_ARG: path is a device, a pipe
  * or a folder, and stays what it is. */
 int file_replace(const char *path, const void *data, size_t n, struct err *e);
+/* The same with several pieces, one behind another. */
+struct file_part {
+    const void *data;
+    size_t n;
+};
+int file_replace_parts(const char *path, const struct file_part *parts, int n, struct err *e);
 
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);

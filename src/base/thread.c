@@ -2,7 +2,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <time.h>
 
 #include "base/mem.h"
 
@@ -97,4 +97,20 @@ int thread_start(struct thread *t, void (*fn)(void *ctx), void *ctx, struct err 
 void thread_join(struct thread *t)
 {
     pthread_join(t->id, NULL);
+}
+
+void thread_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &a);
+    pthread_condattr_destroy(&a);
+}
+
+bool thread_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    return pthread_cond_timedwait(c, lock, &until) != ETIMEDOUT;
 }

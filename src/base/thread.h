@@ -3,7 +3,9 @@
 #define BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -22,5 +24,10 @@ struct thread {
 };
 int thread_start(struct thread *t, void (*fn)(void *ctx), void *ctx, struct err *e);
 void thread_join(struct thread *t);
+
+/* A condition that thread_wait_until may wait on. */
+void thread_cond_init(pthread_cond_t *c);
+/* Like pthread_cond_wait, until a moment of clock_ns; false once that has passed. */
+bool thread_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_ns);
 
 #endif
