@@ -120,10 +120,10 @@ int generation_next(struct generation *g, const char **text, size_t *len, struct
 {
     *text = NULL;
     *len = 0;
+    g->latest = NULL;
     if (g->finish)
         return 0;
     buf_clear(&g->text);
-    g->latest = NULL;
     if (advance(g, e) || release(g, e))
         return -e->code;
     *text = buf_str(&g->text);
