@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -95,6 +96,8 @@ static int row_apply(struct fake *g, struct sequence *s, int32_t token, float *l
     s->tokens[pos] = token;
     s->pending++;
     f->n_rows++;
+    if (f->step_ns)
+        nanosleep(&(struct timespec){.tv_nsec = f->step_ns}, NULL);
     show(f, s->tokens, pos);
     if (logits)
         aid_fake_logits(s->tokens, (size_t)pos + 1, vocab, logits);
@@ -173,6 +176,32 @@ static int fake_draft(struct sequence *s, int32_t next, int depth, int32_t *toke
     return 0;
 }
 
+/* The tokens are all that there is to keep; a save of another vocabulary is refused. */
+static int fake_save(struct engine *g, const struct sequence *s, struct buf *out, struct err *e)
+{
+    const int32_t head[2] = {g->weights->config.vocab, s->len};
+    buf_add(out, head, sizeof head);
+    buf_add(out, s->tokens, (size_t)s->len * sizeof s->tokens[0]);
+    return buf_check(out, e);
+}
+
+static int fake_restore(struct engine *g, struct sequence *s, const void *data, size_t n,
+                        struct err *e)
+{
+    int32_t head[2];
+    if (n < sizeof head)
+        return ERR(e, E_FORMAT, "fake engine: no save");
+    memcpy(head, data, sizeof head);
+    if (head[0] != g->weights->config.vocab || head[1] > s->ctx ||
+        n != sizeof head + (size_t)head[1] * sizeof s->tokens[0])
+        return ERR(e, E_FORMAT, "fake engine: a save of another model");
+    ((struct fake *)g)->pending -= s->pending;
+    s->pending = 0;
+    s->len = head[1];
+    memcpy(s->tokens, (const char *)data + sizeof head, n - sizeof head);
+    return 0;
+}
+
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
                      struct err *e);
 
@@ -189,6 +218,8 @@ static const struct engine_ops fake_ops = {
     .prefill = fake_prefill,
     .commit = fake_commit,
     .draft = fake_draft,
+    .save = fake_save,
+    .restore = fake_restore,
 };
 
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,

@@ -11,6 +11,7 @@ struct aid_fake {
     int n_steps, n_rows, n_resets; /* n_steps: prefills too */
     int fail_step;                 /* this step or prefill (1 is the first) fails with E_IO */
     int nan_step;                  /* the logits of this step are NaN */
+    long step_ns;                  /* what a row takes, at least */
     int bad_token;                 /* if > 0, a step with this token fails with E_NONFINITE */
     int odd_layer;                 /* if > 0, the output of layer odd_layer - 1 is off ... */
     int odd_pos;                   /* ... at this position ... */

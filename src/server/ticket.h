@@ -77,7 +77,8 @@ bool ticket_wait(struct ticket *t, double seconds, struct event *out);
  * over before. From any thread. */
 void ticket_cancel(struct ticket *t);
 /* Cancels what is not over, and forgets it. When it returns the worker has let go of `constraint`
- * and `wake`; that may take one chunk or step. */
+ * and `wake`: at once if the end event was there, taken or not; else after one chunk or step, which
+ * may be seconds. Who must not wait that long cancels, takes up to the end event, and closes. */
 void ticket_close(struct ticket *t);
 
 #endif
