@@ -93,8 +93,11 @@ TESTS   := $(filter $B/test_$(T),$(TESTS))
 REPLAYS := $(if $(filter seeds,$(T)),$(REPLAYS))
 endif
 
-.PHONY: all help FORCE
-all: $B/cherenkov $B/libcherenkov.a ## build the program and the library
+.PHONY: all help FORCE no-gpu
+all: $B/cherenkov $B/libcherenkov.a $(if $(VULKAN),,no-gpu) ## build the program and the library
+
+no-gpu:
+	@echo "built without the gpu engine: no Vulkan headers or no glslc (make deps-gpu)"
 
 help: ## list the targets
 	@echo "usage: make [CONFIG=debug|release|asan|ubsan|tsan|fuzz|cov] [WERROR=1] [V=1] TARGET"
@@ -130,7 +133,6 @@ $B/src/gpu/%.o $B/src/gpu/%.analyzed: CFLAGS_FILE = $(if $(VULKAN),-DHAVE_VULKAN
 # Kernels: GLSL to SPIR-V to one file of arrays, which is made again when one comes or goes.
 export BUILD_KERNELS := $(GLSLC) $(SPIRV)
 $B/kernels: FORCE
-	$(if $(VULKAN),,@echo "without the gpu engine: no Vulkan headers or no glslc (make deps-gpu)")
 	$(call keep,BUILD_KERNELS)
 
 $B/%.spv: %.comp $B/kernels
