@@ -177,10 +177,105 @@ GPU_SIZE(head_best_params, 48);
 
 /* --- deltanet --- */
 
+struct deltanet_params {
+    u64 segments;                   /* struct gpu_segment [] */
+    u64 conv, z, a, b;              /* rows of [2*nk*dk + nv*dv], [nv*dv], [nv], [nv] */
+    u64 taps, a_log, dt_bias, norm; /* [2*nk*dk + nv*dv][kernel], [nv], [nv], [dv] */
+    u64 log;        /* pending rows, GPU_DELTANET_LOG floats each: inputs of the convolution,
+                       [nk*dk] keys, [nv*dv] deltas, [nv] decays; 0: not kept */
+    u64 to;         /* rows of [nv*dv]: activations, or f32 */
+    u32 st_at[2];   /* by plane, floats from a sequence's state on: [nv][dk][dv] */
+    u32 conv_at[2]; /* the same: [kernel - 1][2*nk*dk + nv*dv] */
+    f32 eps;
+    u32 spare;
+};
+GPU_SIZE(deltanet_params, 112);
+#define GPU_DELTANET_LOG(nk, nv, dk, dv) (3 * (nk) * (dk) + 2 * (nv) * (dv) + (nv))
+
+struct deltanet_replay_params {
+    u64 st_from, st_to, conv_from, conv_to; /* the committed plane's, the other's */
+    u64 log;                                /* the sequence's first pending row */
+    u32 n;                                  /* rows */
+    u32 spare;
+};
+GPU_SIZE(deltanet_replay_params, 48);
+
 /* --- qsa --- */
+
+struct qsa_prepare_params {
+    u64 rows, segments;
+    u64 q, k, v, index; /* rows of [n_heads][2*head_dim] (queries change in place), [n_kv*head_dim]
+                             twice, [index_heads + 1][index_dim] (the same) */
+    u64 rope, rope_block; /* rows of [rot]: cosines, then sines, of the row's position; of the first
+                             position of the block that it completes */
+    u64 q_norm, k_norm, index_q_norm, index_k_norm;
+    u64 bad;   /* u32: the lowest row with a value that is not finite */
+    u32 cache; /* which of a sequence's */
+    u32 units; /* of a row: all, or without queries 2*n_kv + 2 */
+    f32 eps;
+    u32 spare;
+};
+GPU_SIZE(qsa_prepare_params, 120);
+
+/* Rows first .. are under way: the others' tables begin at the batch's first row. */
+struct select_params {
+    u64 rows, segments;
+    u64 index;  /* rows of [index_heads + 1][index_dim] */
+    u64 chosen; /* rows of u32 [budget/ratio]: blocks, ascending */
+    u32 cache;
+    u32 first;
+};
+GPU_SIZE(select_params, 40);
+
+struct attend_params {
+    u64 rows, segments;
+    u64 q;                  /* rows of [n_heads][2*head_dim] */
+    u64 chosen;             /* rows of u32 [budget/ratio] */
+    u64 part_max, part_sum; /* of rows under way: [n_heads][parts] */
+    u64 part_out;           /* [n_heads][parts][head_dim] */
+    u64 to;                 /* rows of [n_heads*head_dim]: activations, or f32 */
+    u32 cache;
+    u32 first;
+};
+GPU_SIZE(attend_params, 72);
 
 /* --- ple --- */
 
-/* --- mtp --- */
+struct ple_params {
+    u64 rows, segments;
+    u64 hyper;      /* rows of [S*h]: the residual */
+    u64 key, value; /* the same: [S*h], which becomes what is added; [h] */
+    u64 normed;     /* pending rows of [S*h] */
+    u64 norm_key, norm_query, norm_conv, taps; /* [S*h] each, [S*h][kernel] */
+    u32 keep_at[2]; /* by plane, floats from a sequence's state on: [dilation*(kernel-1)][S*h] */
+    u32 n;          /* rows */
+    f32 eps;
+};
+GPU_SIZE(ple_params, 96);
+
+/* --- mtp, embed --- */
+
+struct embed_params {
+    u64 rows;
+    u64 w, scales, biases; /* the embedding matrix */
+    u64 to;                /* rows of [S][h] */
+};
+GPU_SIZE(embed_params, 40);
+
+struct mtp_norm_params {
+    u64 rows;
+    u64 w, scales, biases;           /* the embedding matrix */
+    u64 wide;                        /* u64 [rows]: addresses of residuals, [S*h] each */
+    u64 norm_embedding, norm_hidden; /* [h], [S*h] */
+    u64 embed, streams;              /* rows of [h], [S][h]: activations, or f32 */
+    f32 eps;
+    u32 spare;
+};
+GPU_SIZE(mtp_norm_params, 80);
+
+struct mtp_add_params {
+    u64 hyper, fold; /* rows of [S][h], [h] */
+};
+GPU_SIZE(mtp_add_params, 16);
 
 #endif

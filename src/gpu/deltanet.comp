@@ -1,0 +1,259 @@
+// Gated DeltaNet between its input products and its output product, for HEADS value heads of one
+// segment, row after row: src/cpu/deltanet.c has the equations.
+//
+// A state [DK][DV] lives in registers from its first row to its last: TEAM invocations share a
+// column, each with PER key dimensions. Columns of neighbours are neighbours in memory. Rows come
+// in tiles of at most TILE: what does not depend on the state (convolution, norms, gates) is done for
+// a whole tile at once; the scan itself costs two barriers a row.
+//
+// Sums: of a head's squares 32 lanes and a tree; over key dimensions PER in a chain, then TEAM
+// ascending. No bit depends on tiles or on how many rows or segments there are.
+//
+// Grid: x = NV / HEADS, y = segments.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+const uint LANES = 512;
+#include "gpu/mix.glsl"
+
+layout(local_size_x = LANES) in;
+PARAMS(deltanet_params)
+
+layout(constant_id = 1) const uint NK = 1;
+layout(constant_id = 2) const uint NV = 1;
+layout(constant_id = 3) const uint DK = 32;
+layout(constant_id = 4) const uint DV = 64;
+layout(constant_id = 5) const uint KERNEL = 4;
+layout(constant_id = 6) const uint HEADS = 1; // HEADS * DV <= LANES; a multiple of 64 if QUANTISE
+layout(constant_id = 7) const uint TEAM = 8;  // divides DK; TEAM * HEADS * DV <= LANES
+layout(constant_id = 8) const uint TILE = 8;
+layout(constant_id = 9) const bool SILU = false;
+layout(constant_id = 10) const bool QUANTISE = true; // to: activations, else f32
+
+const uint COLS = HEADS * DV, KEYS = HEADS * DK, PER = DK / TEAM, KEEP = KERNEL - 1;
+const uint KEY_CHANNELS = NK * DK, VALUES = NV * DV, WIDTH = 2 * KEY_CHANNELS + VALUES;
+const uint LOG = WIDTH + KEY_CHANNELS + VALUES + NV;
+
+shared float queries[TILE * KEYS], keys[TILE * KEYS];
+shared float values[TILE * COLS]; // v, then y
+shared float decays[TILE * HEADS], betas[TILE * HEADS];
+shared float first_room[LANES], second_room[LANES];
+
+gpu_segment segment;
+uint head; // the workgroup's first
+
+uint key_head(uint iv)
+{
+    return iv / (NV / NK);
+}
+
+// Channel `at` of a row's part of the convolution: queries, keys, values of the workgroup's heads.
+uint channel_of(uint at)
+{
+    if (at < 2 * KEYS) {
+        uint of = at % KEYS;
+        return at / KEYS * KEY_CHANNELS + key_head(head + of / DK) * DK + of % DK;
+    }
+    return 2 * KEY_CHANNELS + head * DV + (at - 2 * KEYS);
+}
+
+// Whether channel `at` is written by this workgroup: heads with one key head leave it to the first.
+bool owns(uint at)
+{
+    return at >= 2 * KEYS || (head + at % KEYS / DK) % (NV / NK) == 0;
+}
+
+// Input of the convolution at row r of the segment, which may lie before it.
+float input_at(int r, uint ch)
+{
+    if (r < 0)
+        return F32(segment.state + p.conv_at[segment.plane] * 4ul).v[(int(KEEP) + r) * WIDTH + ch];
+    return F32(p.conv).v[(segment.first + r) * WIDTH + ch];
+}
+
+uint log_row(uint r)
+{
+    return (segment.pending + r) * LOG;
+}
+
+void load_row(uint r, uint to, uint at)
+{
+    uint ch = channel_of(at);
+    precise float sum = 0;
+    for (uint t = 0; t <= KEEP; t++)
+        sum = fma(F32(p.taps).v[ch * KERNEL + t], input_at(int(r + t) - int(KEEP), ch), sum);
+    float x = num_silu(sum);
+    if (at < KEYS)
+        queries[to * KEYS + at] = x;
+    else if (at < 2 * KEYS)
+        keys[to * KEYS + at - KEYS] = x;
+    else
+        values[to * COLS + at - 2 * KEYS] = x;
+    if (p.log != 0 && owns(at))
+        F32(p.log).v[log_row(r) + ch] = input_at(int(r), ch);
+}
+
+// Decay and beta of a head of row r.
+void load_gates(uint r, uint to, uint of)
+{
+    uint iv = head + of, at = (segment.first + r) * NV + iv;
+    precise float a = F32(p.a).v[at] + F32(p.dt_bias).v[iv];
+    float decay = num_exp(-num_exp(F32(p.a_log).v[iv]) * softplus(a));
+    decays[to * HEADS + of] = decay;
+    betas[to * HEADS + of] = num_sigmoid(F32(p.b).v[at]);
+    if (p.log != 0)
+        F32(p.log).v[log_row(r) + LOG - NV + iv] = decay;
+}
+
+void load_tile(uint first, uint n)
+{
+    const uint each = 2 * KEYS + COLS;
+    for (uint i = LANE; i < n * each; i += LANES)
+        load_row(first + i / each, i / each, i % each);
+    for (uint i = LANE; i < n * HEADS; i += LANES)
+        load_gates(first + i / HEADS, i / HEADS, i % HEADS);
+}
+
+// Queries and keys of a tile to length 1, queries also times 1 / sqrt(DK). An item is a head of a
+// row; its keys go to the log.
+void norm_tile(uint first, uint n)
+{
+    uint lane = LANE % 32;
+    for (uint base = 0; base < 2 * n * HEADS; base += LANES / 32) {
+        uint item = base + LANE / 32, of = item / 2;
+        bool any = item < 2 * n * HEADS, key = item % 2 != 0;
+        precise float sum = 0;
+        for (uint i = lane; any && i < DK; i += 32) {
+            float x = key ? keys[of * DK + i] : queries[of * DK + i];
+            sum = fma(x, x, sum);
+        }
+        precise float scale = inverse_root(fold_sum(sum) + 1e-6);
+        precise float root = key ? 1.0 : 1 / sqrt(float(DK));
+        uint iv = head + of % HEADS;
+        bool log = p.log != 0 && key && iv % (NV / NK) == 0;
+        for (uint i = lane; any && i < DK; i += 32) {
+            precise float x = (key ? keys[of * DK + i] : queries[of * DK + i]) * scale * root;
+            if (key)
+                keys[of * DK + i] = x;
+            else
+                queries[of * DK + i] = x;
+            if (log)
+                F32(p.log).v[log_row(first + of / HEADS) + WIDTH + key_head(iv) * DK + i] = x;
+        }
+    }
+}
+
+// y = rms(y) * act(z) of a tile.
+void gate_tile(uint first, uint n)
+{
+    uint lane = LANE % 32;
+    for (uint base = 0; base < n * HEADS; base += LANES / 32) {
+        uint of = base + LANE / 32;
+        bool any = of < n * HEADS;
+        precise float sum = 0;
+        for (uint j = lane; any && j < DV; j += 32)
+            sum = fma(values[of * DV + j], values[of * DV + j], sum);
+        precise float scale = inverse_root(fold_sum(sum) / float(DV) + p.eps);
+        uint z = (segment.first + first + of / HEADS) * VALUES + (head + of % HEADS) * DV;
+        for (uint j = lane; any && j < DV; j += 32) {
+            float gate = F32(p.z).v[z + j];
+            precise float y = values[of * DV + j] * scale * F32(p.norm).v[j];
+            y *= SILU ? num_silu(gate) : num_sigmoid(gate);
+            values[of * DV + j] = y;
+        }
+    }
+}
+
+// y of a tile to where the output product finds it.
+void store_tile(uint first, uint n)
+{
+    uint row = segment.first + first;
+    if (!QUANTISE) {
+        for (uint i = LANE; i < n * COLS; i += LANES)
+            F32(p.to).v[(row + i / COLS) * VALUES + head * DV + i % COLS] = values[i];
+        return;
+    }
+    for (uint i = 8 * LANE; i < n * COLS; i += 8 * LANES) { // whole teams of eight
+        float x[8];
+        for (uint j = 0; j < 8; j++)
+            x[j] = values[i + j];
+        acts_put(x, p.to + uint64_t(row + i / COLS) * GPU_ACTS_BYTES(VALUES), VALUES,
+                 (head * DV + i % COLS) / 8);
+    }
+}
+
+// The other plane's window, as if all rows were committed.
+void keep_inputs()
+{
+    const uint each = 2 * KEYS + COLS;
+    F32 to = F32(segment.state + p.conv_at[1 - segment.plane] * 4ul);
+    for (uint i = LANE; i < KEEP * each; i += LANES) {
+        uint ch = channel_of(i % each);
+        if (owns(i % each))
+            to.v[i / each * WIDTH + ch] = input_at(int(segment.n + i / each) - int(KEEP), ch);
+    }
+}
+
+void main()
+{
+    segment = Segments(p.segments).v[gl_WorkGroupID.y];
+    head = gl_WorkGroupID.x * HEADS;
+    uint t = LANE, col = t % COLS, team = t / COLS, of = col / DV;
+    bool busy = team < TEAM;
+    uint at = ((head + of) * DK + team * PER) * DV + col % DV;
+    float st[PER];
+    F32 from = F32(segment.state + p.st_at[segment.plane] * 4ul);
+    [[unroll]] for (uint i = 0; i < PER; i++)
+        st[i] = busy ? from.v[at + i * DV] : 0;
+
+    for (uint first = 0; first < segment.n; first += TILE) {
+        uint n = min(TILE, segment.n - first);
+        load_tile(first, n);
+        barrier();
+        norm_tile(first, n);
+        barrier();
+        for (uint r = 0; r < n; r++) {
+            uint key = (r * HEADS + of) * DK + team * PER;
+            float decay = decays[r * HEADS + of];
+            precise float m = 0, y = 0;
+            if (busy) {
+                [[unroll]] for (uint i = 0; i < PER; i++) {
+                    precise float aged = decay * st[i];
+                    st[i] = aged;
+                    m = fma(aged, keys[key + i], m);
+                }
+            }
+            first_room[t] = m;
+            barrier();
+            m = 0;
+            for (uint i = 0; i < TEAM; i++)
+                m += first_room[i * COLS + col];
+            precise float delta = betas[r * HEADS + of] * (values[r * COLS + col] - m);
+            if (busy) {
+                [[unroll]] for (uint i = 0; i < PER; i++) {
+                    precise float next = fma(keys[key + i], delta, st[i]);
+                    st[i] = next;
+                    y = fma(next, queries[key + i], y);
+                }
+            }
+            second_room[t] = y;
+            barrier();
+            if (team != 0)
+                continue;
+            y = 0;
+            for (uint i = 0; i < TEAM; i++)
+                y += second_room[i * COLS + col];
+            values[r * COLS + col] = y;
+            if (p.log != 0)
+                F32(p.log).v[log_row(first + r) + WIDTH + KEY_CHANNELS + head * DV + col] = delta;
+        }
+        barrier();
+        gate_tile(first, n);
+        barrier();
+        store_tile(first, n);
+        barrier();
+    }
+    F32 to = F32(segment.state + p.st_at[1 - segment.plane] * 4ul);
+    [[unroll]] for (uint i = 0; busy && i < PER; i++)
+        to.v[at + i * DV] = st[i];
+    keep_inputs();
+}
