@@ -169,12 +169,18 @@ static void unit(double *x, int n, double scale)
         x[i] *= scale / sqrt(sum + 1e-6);
 }
 
+/* A value head of a segment, and the window that the segment began with. */
+struct head {
+    const float *window;
+    int first, iv;
+};
+
 /* One row of one value head: changes st, gives y. */
-static void step(const struct case_of *x, const float *window, const struct gpu_segment *s, int r,
-                 int iv, double *st, double *y)
+static void step(const struct case_of *x, const struct head *at, int r, double *st, double *y)
 {
     const struct config *c = &x->c;
-    int keys = c->nk * c->dk, ik = iv / (c->nv / c->nk), first = (int)s->first;
+    const float *window = at->window;
+    int iv = at->iv, keys = c->nk * c->dk, ik = iv / (c->nv / c->nk), first = at->first;
     double q[512], k[512];
     size_t head = (size_t)(first + r) * (size_t)c->nv + (size_t)iv;
     for (int i = 0; i < c->dk; i++) {
@@ -227,7 +233,7 @@ static double compare(const struct case_of *x, const struct left *l, const struc
         for (size_t i = 0; i < each; i++)
             st[i] = x->first[is][x->p.st_at[s->plane] + (size_t)iv * each + i];
         for (int r = 0; r < (int)s->n; r++) {
-            step(x, window, s, r, iv, st, y);
+            step(x, &(struct head){window, (int)s->first, iv}, r, st, y);
             for (int j = 0; j < c->dv; j++) {
                 int row = (int)s->first + r, at = iv * c->dv + j;
                 double off = fabs(output(x, l, row, at) - y[j]) - rounding(x, l, row, at);

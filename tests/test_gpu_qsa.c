@@ -1,5 +1,5 @@
-/* Sparse attention on a device, from the heads of rows to the gated output, against the equations in
- * double; rows together as rows one by one, whatever chunks filled the cache, to the bit. */
+/* Sparse attention on a device, from the heads of rows to the gated output, against the equations
+ * in double; rows together as rows one by one, whatever chunks filled the cache, to the bit. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,25 +305,30 @@ static void check_cell(const struct case_of *x, const uint8_t *cache, int is, in
     }
 }
 
+/* What a row sees, in the cache of its sequence. */
+struct view {
+    const uint8_t *cache;
+    int is, pos, n, visible[TOKENS];
+};
+
 /* out [head_dim] of one head of one row. */
-static void attend_head(const struct case_of *x, const uint8_t *cache, int is, int pos, int head,
-                        const int *visible, int n, double *out)
+static void attend_head(const struct case_of *x, const struct view *v, int head, double *out)
 {
     const struct config *c = &x->c;
     int dim = c->head_dim, ik = head / (c->n_heads / c->n_kv);
-    const float *in = x->in_q + (size_t)(is * TOKENS + pos) * x->q + head * 2 * dim;
+    const float *in = x->in_q + (size_t)(v->is * TOKENS + v->pos) * x->q + head * 2 * dim;
     double q[512], sum = 0;
     float cell[512];
     widen(in, dim, q);
-    prepare_head(x, x->norm[0], dim, pos, q);
+    prepare_head(x, x->norm[0], dim, v->pos, q);
     memset(out, 0, (size_t)dim * sizeof *out);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < v->n; i++) {
         double dot = 0;
-        cell_of(x, cache, true, visible[i], ik, cell);
+        cell_of(x, v->cache, true, v->visible[i], ik, cell);
         for (int j = 0; j < dim; j++)
             dot += q[j] * cell[j];
         double w = exp(dot / sqrt(dim));
-        cell_of(x, cache, false, visible[i], ik, cell);
+        cell_of(x, v->cache, false, v->visible[i], ik, cell);
         sum += w;
         for (int j = 0; j < dim; j++)
             out[j] += w * cell[j];
@@ -342,10 +347,12 @@ static double output(const struct case_of *x, const uint8_t *row, int i)
 static double check_row(const struct case_of *x, const uint8_t *cache, int is, int pos,
                         const u32 *chosen, const uint8_t *to)
 {
-    int visible[TOKENS], n = visible_of(x, is, pos, chosen, visible), dim = x->c.head_dim;
+    struct view v = {.cache = cache, .is = is, .pos = pos};
+    int dim = x->c.head_dim;
+    v.n = visible_of(x, is, pos, chosen, v.visible);
     double worst = 0, want[512];
     for (int head = 0; head < x->c.n_heads; head++) {
-        attend_head(x, cache, is, pos, head, visible, n, want);
+        attend_head(x, &v, head, want);
         for (int j = 0; j < dim; j++) {
             int at = head * dim + j;
             double most = 0;
