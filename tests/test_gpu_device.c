@@ -187,7 +187,7 @@ static void refusals_have_words(void **state)
     assert_int_equal(device_kernel(g.device, "nothing", NULL, 0, &k, &e), -E_NOTFOUND);
     assert_non_null(strstr(e.msg, "nothing.comp"));
     err_clear(&e);
-    size_t huge = device_about(g.device)->buffer_bytes_max + 1;
+    size_t huge = (size_t)1 << 60; /* more than a buffer of any driver */
     assert_int_equal(device_take(g.device, DEVICE_LOCAL, huge, &b, &e), -E_LIMIT);
     assert_int_equal(b.bytes, 0);
     err_clear(&e);

@@ -41,7 +41,8 @@ struct device_info {
     uint64_t memory_bytes;     /* device local */
     uint64_t free_bytes;       /* of these, what the driver would give this process now; where it
                                     does not say, memory_bytes */
-    uint64_t buffer_bytes_max; /* largest device_take */
+    uint64_t buffer_bytes_max; /* so much in one buffer is promised; what is larger the
+                                    driver may refuse */
     uint64_t workgroup_bytes;  /* shared memory of a workgroup */
     size_t import_align;       /* of device_import, address and bytes; 0: cannot import */
     int subgroup;              /* the size that kernels get as constant 0 */
@@ -99,8 +100,8 @@ struct device_buffer {
     struct device_block *block; /* of device_memory.c */
 };
 
-/* Not zeroed. bytes up to buffer_bytes_max (else E_LIMIT: more takes several buffers).
- * E_NOMEM says how much was asked for and what is left. After a failure *out is zeros. */
+/* Not zeroed. E_NOMEM says how much was asked for and what is left; E_LIMIT: more than a buffer of
+ * this driver can have. After a failure *out is zeros. */
 int device_take(struct device *d, enum device_memory m, size_t bytes, struct device_buffer *out,
                 struct err *e);
 /* Memory of the host as the device's own buffer, both multiples of import_align. The pages stay the

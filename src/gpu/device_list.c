@@ -233,6 +233,7 @@ static void inspect(const struct vulkan *v, VkPhysicalDevice handle, struct foun
     struct properties p;
     properties_read(v, handle, import, &p);
     describe(info, &p, import);
+    f->buffer_bytes = p.v13.maxBufferSize;
     measure_memory(v, f, &info->memory_bytes, &info->free_bytes);
     struct features has;
     features_init(&has);

@@ -106,9 +106,9 @@ int device_take(struct device *d, enum device_memory m, size_t bytes, struct dev
     if (rc)
         return rc;
     assert(bytes > 0);
-    if (bytes > d->found.info.buffer_bytes_max)
+    if (bytes > d->found.buffer_bytes)
         return ERR(e, E_LIMIT, "%s: %zu bytes in one buffer, at most %llu", d->found.info.name,
-                   bytes, (unsigned long long)d->found.info.buffer_bytes_max);
+                   bytes, (unsigned long long)d->found.buffer_bytes);
     struct device_buffer b = {.bytes = bytes, .block = mem_zalloc(1, sizeof *b.block)};
     if (!b.block)
         return ERR(e, E_NOMEM, "no memory for a buffer of the GPU");
@@ -166,9 +166,9 @@ int device_import(struct device *d, void *pages, size_t bytes, struct device_buf
         return ERR(e, E_UNSUPPORTED, "%s cannot use memory of the host in place (it lacks %s)",
                    d->found.info.name, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     assert(bytes > 0 && bytes % align == 0 && (uintptr_t)pages % align == 0);
-    if (bytes > d->found.info.buffer_bytes_max)
+    if (bytes > d->found.buffer_bytes)
         return ERR(e, E_LIMIT, "%s: %zu bytes in one buffer, at most %llu", d->found.info.name,
-                   bytes, (unsigned long long)d->found.info.buffer_bytes_max);
+                   bytes, (unsigned long long)d->found.buffer_bytes);
     struct device_buffer b = {
         .bytes = bytes, .host = pages, .block = mem_zalloc(1, sizeof *b.block)};
     if (!b.block)

@@ -100,8 +100,9 @@ void features_init(struct features *f);
 
 struct found {
     VkPhysicalDevice handle;
-    uint32_t family; /* of queues that run kernels */
-    bool budget;     /* VK_EXT_memory_budget */
+    uint32_t family;       /* of queues that run kernels */
+    bool budget;           /* VK_EXT_memory_budget */
+    uint64_t buffer_bytes; /* the most that a buffer can have */
     struct device_info info;
 };
 /* Best first. */
