@@ -1,0 +1,26 @@
+/* Which tokens may come next under a grammar. What a token's bytes do at a place of the grammar is
+ * found once for the whole vocabulary and kept: the tokens that fit without leaving the rule, and
+ * where in the tree of tokens (text/lexicon.h) the rule is left; only what lies behind those
+ * depends on the rest of the stack. Masks of states are kept too.
+ *
+ * With Qwen3's 151,669 tokens the first mask inside a JSON string took 14 ms, and masks of a short
+ * answer 0.7 ms in the mean, that one included (tests/test_grammar.c; 2 busy processors). */
+#ifndef TEXT_MASK_H
+#define TEXT_MASK_H
+
+#include "text/grammar.h"
+#include "text/lexicon.h"
+
+struct mask;
+
+/* g and x are borrowed. One thread at a time. */
+int mask_open(const struct grammar *g, const struct lexicon *x, struct mask **out, struct err *e);
+void mask_close(struct mask *m);
+/* Sets the bits of tokens that may follow: token i is bit i % 32 of bits[i / 32], i < n_tokens.
+ * *done: the text may end here. E_LIMIT, E_NOMEM: the grammar is too ambiguous at this place. */
+int mask_fill(struct mask *m, uint32_t *bits, int n_tokens, bool *done, struct err *e);
+/* Goes on behind text. E_FORMAT if the grammar has no such text; then nothing has changed. */
+int mask_feed(struct mask *m, const char *text, size_t len, struct err *e);
+bool mask_done(const struct mask *m); /* the text may end here */
+
+#endif

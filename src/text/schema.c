@@ -1,0 +1,551 @@
+/* Schemas as rules: see schema.h. Each schema becomes a rule vN. of its own; a $ref is the rule of
+ * what it names, so recursion needs nothing more. */
+#include "text/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+
+enum { DEPTH_MAX = 64, LENGTH_MAX = 10000, SCHEMAS_MAX = 2000 };
+
+static const char json_rules[] =
+    "ws. ::= (\" \" | \"\\n\" \" \"{0,40})?\n"
+    "char. ::= [^\"\\\\\\x00-\\x1F\\x7F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" hex.)\n"
+    "hex. ::= [1-9a-cA-Ce-fE-F] h. h. h. | \"0\" [1-9a-fA-F] h. h. | \"00\" [1-9a-fA-F] h."
+    " | \"000\" [1-9a-fA-F] | [dD] [0-7] h. h."
+    " | [dD] [89abAB] h. h. \"\\\\u\" [dD] [c-fC-F] h. h.\n"
+    "h. ::= [0-9a-fA-F]\n"
+    "chars. ::= char. chars. | \"\\\"\"\n"
+    "string. ::= \"\\\"\" chars.\n"
+    "integer. ::= \"-\"? (\"0\" | [1-9] [0-9]{0,17})\n"
+    "number. ::= \"-\"? (\"0\" | [1-9] [0-9]{0,17}) (\".\" [0-9]{1,20})?"
+    " ([eE] [+\\-]? [0-9]{1,2})?\n"
+    "boolean. ::= \"true\" | \"false\"\n"
+    "null. ::= \"null\"\n"
+    "value. ::= string. | number. | boolean. | null. | object. | array.\n"
+    "member. ::= string. ws. \":\" ws. value. ws.\n"
+    "object. ::= \"{\" ws. (member. (\",\" ws. member.)*)? \"}\"\n"
+    "array. ::= \"[\" ws. (value. ws. (\",\" ws. value. ws.)*)? \"]\"\n";
+
+struct writer {
+    const json_t *root;
+    const json_t *seen[SCHEMAS_MAX]; /* number N: the schema of rule vN. */
+    int n_seen, depth;
+    struct buf *out;  /* the body of the rule in the making */
+    struct buf *done; /* whole rules */
+    struct err *e;
+};
+
+static int write_part(struct writer *w, const json_t *part, const char *where, const char *key,
+                      struct buf *name); /* appends the name of a rule for it */
+
+static const char *const silent[] = {"title", "description", "default",    "examples", "$schema",
+                                     "$id",   "$comment",    "deprecated", "readOnly", "writeOnly",
+                                     "$defs", "definitions", "strict",     NULL};
+
+static const char *const spoken[] = {
+    "type",     "enum",     "const",      "anyOf",     "oneOf",
+    "allOf",    "$ref",     "properties", "required",  "items",
+    "minItems", "maxItems", "minLength",  "maxLength", "additionalProperties",
+    NULL};
+
+static bool is_in(const char *const *list, const char *key)
+{
+    while (*list && strcmp(*list, key) != 0)
+        list++;
+    return *list != NULL;
+}
+
+static int refuse(struct writer *w, const char *where, const char *key)
+{
+    return ERR(w->e, E_UNSUPPORTED,
+               "schema: %s: %.60s cannot be kept to by this server; leave it out, or say it in the "
+               "description",
+               *where ? where : "root", key);
+}
+
+static void put_literal(struct buf *out, const char *s, size_t n)
+{
+    buf_putc(out, '"');
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7F)
+            buf_printf(out, "\\x%02x", c);
+        else
+            buf_putc(out, s[i]);
+    }
+    buf_puts(out, "\" ");
+}
+
+static int put_json(struct writer *w, const json_t *v)
+{
+    struct buf text = BUF_INIT;
+    int rc = json_print(v, JSON_COMPACT | JSON_ENCODE_ANY, &text, w->e);
+    if (!rc)
+        put_literal(w->out, text.data, text.len);
+    buf_free(&text);
+    return rc;
+}
+
+/* Whether a count of the schema (minItems...) is there; E_FORMAT if it is no small number. */
+static int count_of(struct writer *w, const json_t *schema, const char *where, const char *key,
+                    int *out)
+{
+    const json_t *v = json_object_get(schema, key);
+    if (!v)
+        return 0;
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > LENGTH_MAX)
+        return ERR(w->e, E_FORMAT, "schema: %s: %s must be a number from 0 to %d", where, key,
+                   LENGTH_MAX);
+    *out = (int)json_integer_value(v);
+    return 0;
+}
+
+/* {least,most} behind an item. */
+static void put_times(struct buf *out, int least, int most)
+{
+    if (most < 0)
+        buf_printf(out, "{%d,} ", least);
+    else
+        buf_printf(out, "{%d,%d} ", least, most);
+}
+
+static int put_string(struct writer *w, const json_t *schema, const char *where)
+{
+    int least = 0, most = -1;
+    if (count_of(w, schema, where, "minLength", &least) ||
+        count_of(w, schema, where, "maxLength", &most))
+        return -w->e->code;
+    if (most >= 0 && most < least)
+        return ERR(w->e, E_FORMAT, "schema: %s: maxLength is less than minLength", where);
+    if (!least && most < 0) {
+        buf_puts(w->out, "string. ");
+        return 0;
+    }
+    buf_puts(w->out, "\"\\\"\" char.");
+    put_times(w->out, least, most);
+    buf_puts(w->out, "\"\\\"\" ");
+    return 0;
+}
+
+static int put_array(struct writer *w, const json_t *schema, const char *where)
+{
+    const json_t *items = json_object_get(schema, "items");
+    struct buf item = BUF_INIT;
+    int least = 0, most = -1, rc = 0;
+    if (count_of(w, schema, where, "minItems", &least) ||
+        count_of(w, schema, where, "maxItems", &most))
+        return -w->e->code;
+    if (most >= 0 && most < least)
+        return ERR(w->e, E_FORMAT, "schema: %s: maxItems is less than minItems", where);
+    if (items && json_is_object(items))
+        rc = write_part(w, items, where, "items", &item);
+    else if (items)
+        rc = refuse(w, where, "items that is no schema");
+    else
+        buf_puts(&item, "value. ");
+    if (!rc && most == 0)
+        buf_puts(w->out, "\"[\" ws. \"]\" ");
+    else if (!rc) {
+        buf_printf(w->out, "\"[\" ws. (%sws. (\",\" ws. %sws.)", item.data, item.data);
+        put_times(w->out, least ? least - 1 : 0, most < 0 ? -1 : most - 1);
+        buf_puts(w->out, least ? ") \"]\" " : ")? \"]\" ");
+    }
+    buf_free(&item);
+    return rc;
+}
+
+static bool is_required(const json_t *schema, const char *key)
+{
+    const json_t *v;
+    size_t i;
+    json_array_foreach(json_object_get(schema, "required"), i,
+                       v) if (json_is_string(v) &&
+                              strcmp(json_string_value(v), key) == 0) return true;
+    return false;
+}
+
+/* A property's text in an object: "name": value. */
+static int put_member(struct writer *w, const char *key, const struct buf *value, struct buf *out)
+{
+    json_t *name = json_string(key);
+    struct buf *before = w->out;
+    int rc;
+    w->out = out;
+    rc = name ? put_json(w, name) : ERR(w->e, E_NOMEM, "no memory for a schema");
+    buf_printf(out, "ws. \":\" ws. %sws. ", buf_str(value));
+    w->out = before;
+    json_decref(name);
+    return rc;
+}
+
+/* Declared properties in their order. A comma stands in front of all but the first that is there:
+ * rule oN.K. is what may follow when none of the first K came, pN.K. when one did. */
+static int put_properties(struct writer *w, const json_t *properties, const json_t *schema,
+                          const char *where, int id)
+{
+    struct buf rules = BUF_INIT;
+    const char *key;
+    json_t *part;
+    int k = 0, rc = 0;
+    json_object_foreach((json_t *)properties, key, part)
+    {
+        struct buf value = BUF_INIT, member = BUF_INIT;
+        const char * or = is_required(schema, key) ? "" : "|";
+        if (!rc)
+            rc = write_part(w, part, where, key, &value);
+        if (!rc)
+            rc = put_member(w, key, &value, &member);
+        for (const char *p = "op"; *p; p++) {
+            buf_printf(&rules, "%c%d.%d. ::= %s %sp%d.%d. %s ", *p, id, k,
+                       *p == 'p' ? "\",\" ws." : "", buf_str(&member), id, k + 1, or);
+            if (* or)
+                buf_printf(&rules, "%c%d.%d. ", *p, id, k + 1);
+            buf_puts(&rules, "\n");
+        }
+        k++;
+        buf_free(&value);
+        buf_free(&member);
+    }
+    buf_printf(&rules, "o%d.%d. ::= \"\"\np%d.%d. ::= \"\"\n", id, k, id, k);
+    buf_printf(w->out, "\"{\" ws. o%d.0. \"}\" ", id);
+    buf_add(w->done, rules.data, rules.len);
+    buf_free(&rules);
+    return rc;
+}
+
+static int put_object(struct writer *w, const json_t *schema, const char *where, int id)
+{
+    const json_t *properties = json_object_get(schema, "properties"), *v;
+    const json_t *others = json_object_get(schema, "additionalProperties");
+    struct buf value = BUF_INIT;
+    size_t i;
+    int rc = 0;
+    json_array_foreach(
+        json_object_get(schema, "required"), i,
+        v) if (!json_object_get(properties, json_is_string(v)
+                                                ? json_string_value(v)
+                                                : "")) return refuse(w, where,
+                                                                     "required with a name that "
+                                                                     "properties lacks");
+    if (json_object_size(properties))
+        return put_properties(w, properties, schema, where, id);
+    if (json_is_false(others)) {
+        buf_puts(w->out, "\"{\" ws. \"}\" ");
+        return 0;
+    }
+    if (!json_is_object(others)) {
+        buf_puts(w->out, "object. ");
+        return 0;
+    }
+    rc = write_part(w, others, where, "additionalProperties", &value);
+    buf_printf(w->out,
+               "\"{\" ws. (string. ws. \":\" ws. %sws. (\",\" ws. string. ws. \":\" ws. "
+               "%sws.)*)? \"}\" ",
+               buf_str(&value), buf_str(&value));
+    buf_free(&value);
+    return rc;
+}
+
+/* --- one schema --- */
+
+static int put_type(struct writer *w, const char *type, const json_t *schema, const char *where,
+                    int id)
+{
+    static const char *const simple[] = {"integer", "number", "boolean", "null", NULL};
+    if (strcmp(type, "string") == 0)
+        return put_string(w, schema, where);
+    if (strcmp(type, "array") == 0)
+        return put_array(w, schema, where);
+    if (strcmp(type, "object") == 0)
+        return put_object(w, schema, where, id);
+    if (!is_in(simple, type))
+        return ERR(w->e, E_FORMAT, "schema: %s: type %.60s is none of JSON's", where, type);
+    buf_printf(w->out, "%s. ", type);
+    return 0;
+}
+
+static int put_types(struct writer *w, const json_t *type, const json_t *schema, const char *where,
+                     int id)
+{
+    size_t i;
+    const json_t *v;
+    if (json_is_string(type))
+        return put_type(w, json_string_value(type), schema, where, id);
+    if (!json_array_size(type))
+        return ERR(w->e, E_FORMAT, "schema: %s: type must be a string or an array of them", where);
+    json_array_foreach(type, i, v)
+    {
+        if (!json_is_string(v))
+            return ERR(w->e, E_FORMAT, "schema: %s: type holds what is no string", where);
+        buf_puts(w->out, i ? "| " : "");
+        if (put_type(w, json_string_value(v), schema, where, id))
+            return -w->e->code;
+    }
+    return 0;
+}
+
+static int put_choice(struct writer *w, const json_t *list, const char *where, const char *key)
+{
+    size_t i;
+    const json_t *v;
+    if (!json_array_size(list))
+        return ERR(w->e, E_FORMAT, "schema: %s: %s must be an array, not empty", where, key);
+    json_array_foreach(list, i, v)
+    {
+        buf_puts(w->out, i ? "| " : "");
+        if (write_part(w, v, where, key, w->out))
+            return -w->e->code;
+    }
+    return 0;
+}
+
+static int put_enum(struct writer *w, const json_t *list, const char *where)
+{
+    size_t i;
+    const json_t *v;
+    if (!json_array_size(list))
+        return ERR(w->e, E_FORMAT, "schema: %s: enum must be an array, not empty", where);
+    json_array_foreach(list, i, v)
+    {
+        buf_puts(w->out, i ? "| " : "");
+        if (put_json(w, v))
+            return -w->e->code;
+    }
+    return 0;
+}
+
+/* What "#/a/b" names, or NULL. */
+static const json_t *follow(const json_t *at, const char *ref)
+{
+    char part[128];
+    if (*ref++ != '#')
+        return NULL;
+    while (at && *ref == '/') {
+        size_t n = strcspn(++ref, "/");
+        if (n >= sizeof part)
+            return NULL;
+        memcpy(part, ref, n);
+        part[n] = '\0';
+        at = json_object_get(at, part);
+        ref += n;
+    }
+    return *ref ? NULL : at;
+}
+
+static int put_ref(struct writer *w, const json_t *ref, const char *where)
+{
+    const json_t *to = json_is_string(ref) ? follow(w->root, json_string_value(ref)) : NULL;
+    if (!to)
+        return ERR(w->e, E_FORMAT,
+                   "schema: %s: $ref must name a part of this schema, as "
+                   "#/$defs/NAME",
+                   where);
+    return write_part(w, to, where, "$ref", w->out);
+}
+
+static int put_body(struct writer *w, const json_t *schema, const char *where, int id)
+{
+    static const char *const choices[] = {"anyOf", "oneOf", "allOf", NULL};
+    const json_t *type = json_object_get(schema, "type"), *v;
+    if ((v = json_object_get(schema, "$ref")))
+        return put_ref(w, v, where);
+    if ((v = json_object_get(schema, "const")))
+        return put_json(w, v);
+    if ((v = json_object_get(schema, "enum")))
+        return put_enum(w, v, where);
+    for (int i = 0; choices[i]; i++)
+        if ((v = json_object_get(schema, choices[i]))) {
+            if (i && json_array_size(v) > 1)
+                return refuse(w, where,
+                              i == 1 ? "oneOf of several (anyOf can)" : "allOf of several");
+            return put_choice(w, v, where, choices[i]);
+        }
+    if (type)
+        return put_types(w, type, schema, where, id);
+    if (json_object_get(schema, "properties"))
+        return put_type(w, "object", schema, where, id);
+    if (json_object_get(schema, "items"))
+        return put_type(w, "array", schema, where, id);
+    buf_puts(w->out, "value. ");
+    return 0;
+}
+
+static int check_keys(struct writer *w, const json_t *schema, const char *where)
+{
+    const char *key;
+    json_t *v;
+    if (!json_is_object(schema))
+        return json_is_true(schema) ? 0 : ERR(w->e, E_FORMAT, "schema: %s is no object", where);
+    json_object_foreach((json_t *)schema, key,
+                        v) if (!is_in(spoken, key) && !is_in(silent, key)) return refuse(w, where,
+                                                                                         key);
+    return 0;
+}
+
+static int write_rule(struct writer *w, const json_t *schema, const char *where, int *number)
+{
+    struct buf body = BUF_INIT, *before = w->out;
+    for (int i = 0; i < w->n_seen; i++)
+        if (w->seen[i] == schema && json_is_object(schema)) {
+            *number = i;
+            return 0;
+        }
+    if (w->n_seen == SCHEMAS_MAX || w->depth == DEPTH_MAX)
+        return ERR(w->e, E_LIMIT, "schema: %s: more than %d parts, or deeper than %d", where,
+                   SCHEMAS_MAX, DEPTH_MAX);
+    *number = w->n_seen;
+    w->seen[w->n_seen++] = schema;
+    w->out = &body;
+    w->depth++;
+    int rc = check_keys(w, schema, where);
+    if (!rc)
+        rc = put_body(w, schema, where, *number);
+    w->depth--;
+    w->out = before;
+    buf_printf(w->done, "v%d. ::= %s\n", *number, buf_str(&body));
+    buf_free(&body);
+    return rc;
+}
+
+static int write_part(struct writer *w, const json_t *part, const char *where, const char *key,
+                      struct buf *name)
+{
+    char place[200];
+    int number;
+    snprintf(place, sizeof place, "%.120s/%.60s", where, key);
+    if (write_rule(w, part, place, &number))
+        return -w->e->code;
+    buf_printf(name, "v%d. ", number);
+    return 0;
+}
+
+static int write_schema(const json_t *schema, struct buf *out, struct writer *w, int *number)
+{
+    w->root = schema;
+    w->done = out;
+    return write_rule(w, schema, "root", number);
+}
+
+int schema_write(const json_t *schema, struct buf *out, struct err *e)
+{
+    struct writer *w = mem_zalloc(1, sizeof *w);
+    int number, rc;
+    if (!w)
+        return ERR(e, E_NOMEM, "no memory for a schema");
+    w->e = e;
+    buf_puts(out, json_rules);
+    rc = write_schema(schema, out, w, &number);
+    buf_puts(out, "root ::= v0.\n");
+    mem_free(w);
+    return rc ? rc : buf_check(out, e);
+}
+
+void schema_until(struct buf *out, const char *prefix, const char *end)
+{
+    size_t n = strlen(end);
+    for (size_t k = 0; k < n; k++) {
+        buf_printf(out, "%s%zu ::= [\\x%02x] ", prefix, k, (unsigned char)end[k]);
+        if (k + 1 < n)
+            buf_printf(out, "%s%zu ", prefix, k + 1);
+        if (k)
+            buf_printf(out, "| [\\x%02x] %s1 | [^\\x%02x\\x%02x] %s0\n", (unsigned char)end[0],
+                       prefix, (unsigned char)end[k], (unsigned char)end[0], prefix);
+        else
+            buf_printf(out, "| [^\\x%02x] %s0\n", (unsigned char)end[0], prefix);
+    }
+}
+
+/* --- calls of tools --- */
+
+static bool put_words(struct writer *w, const json_t *list)
+{
+    size_t i;
+    const json_t *v;
+    json_array_foreach(list, i, v) if (!json_is_string(v)) return false;
+    json_array_foreach(list, i, v)
+    {
+        buf_puts(w->out, i ? "| " : "( ");
+        put_literal(w->out, json_string_value(v), json_string_length(v));
+    }
+    if (json_array_size(list))
+        buf_puts(w->out, ") \"\\n</parameter>\" ");
+    return json_array_size(list) > 0;
+}
+
+/* A value and its closing tag: one of some words, any text, or JSON. A schema that cannot be kept
+ * to is any JSON: the client checks arguments anyway. */
+static void put_value(struct writer *w, const struct toolset *t, const char *tool, const char *key,
+                      const json_t *schema)
+{
+    size_t done = w->done->len;
+    int number, seen = w->n_seen;
+    if (put_words(w, json_object_get(schema, "enum")))
+        return;
+    unsigned types = toolset_types(t, tool, key);
+    if (!types || (types & TOOL_STRING)) {
+        buf_puts(w->out, "raw.0 ");
+        return;
+    }
+    if (write_rule(w, schema, key, &number)) {
+        err_clear(w->e);
+        w->n_seen = seen;
+        w->done->len = done;
+        buf_puts(w->out, "value. ");
+    } else {
+        buf_printf(w->out, "v%d. ", number);
+    }
+    buf_puts(w->out, "\"\\n</parameter>\" ");
+}
+
+static void put_tool(struct writer *w, const struct toolset *t, const char *name)
+{
+    const char *key;
+    json_t *part;
+    w->root = toolset_parameters(t, name);
+    put_literal(w->out, name, strlen(name));
+    buf_puts(w->out, "\">\\n\" ");
+    json_object_foreach(json_object_get(w->root, "properties"), key, part)
+    {
+        buf_puts(w->out, "( \"<parameter=\" ");
+        put_literal(w->out, key, strlen(key));
+        buf_puts(w->out, "\">\\n\" ");
+        put_value(w, t, name, key, part);
+        buf_puts(w->out, is_required(w->root, key) ? "\"\\n\" ) " : "\"\\n\" )? ");
+    }
+}
+
+int schema_write_tools(const struct toolset *t, const char *only, bool several, struct buf *out,
+                       struct err *e)
+{
+    struct writer *w = mem_zalloc(1, sizeof *w);
+    struct buf names = BUF_INIT;
+    const char *name;
+    json_t *parameters;
+    if (!w)
+        return ERR(e, E_NOMEM, "no memory for tools");
+    w->e = e;
+    w->done = out;
+    w->out = &names;
+    buf_puts(out, json_rules);
+    schema_until(out, "raw.", "\n</parameter>");
+    json_object_foreach(t->tools, name, parameters)
+    {
+        if (only && strcmp(only, name) != 0)
+            continue;
+        buf_puts(&names, names.len ? "| " : "");
+        put_tool(w, t, name);
+    }
+    if (!names.len)
+        ERR(e, E_ARG, "tool_choice names %.80s, which tools does not declare",
+            only ? only : "a tool");
+    buf_printf(out,
+               "call. ::= \"<tool_call>\\n<function=\" ( %s) \"</function>\\n</tool_call>\"\n"
+               "root ::= call. %s\n",
+               buf_str(&names), several ? "( \"\\n\" call. )*" : "");
+    buf_free(&names);
+    mem_free(w);
+    return e->code ? -e->code : buf_check(out, e);
+}

@@ -1,0 +1,389 @@
+/* Grammars and their token masks: texts that are allowed and texts that are not, with the masks
+ * agreeing with what may be fed at every byte; random answers under masks are what their schema
+ * says; what cannot be kept to is refused by name; nothing takes long. */
+#include "tests/aid_test.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "text/guide.h"
+#include "text/toolcall.h"
+
+static const char *folder = DEMO; /* of a tokenizer; the first argument, if there is one */
+static struct tokenizer *tokenizer;
+static struct lexicon *lexicon;
+
+static int open_all(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_ok(tokenizer_open(folder, &tokenizer, &e), e);
+    uint64_t t = clock_ns();
+    assert_ok(lexicon_open(tokenizer, &lexicon, &e), e);
+    printf("note: tree of %d tokens: %d nodes in %.1f ms\n", lexicon->n_ids, lexicon->n_nodes,
+           (double)(clock_ns() - t) * 1e-6);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    lexicon_close(lexicon);
+    tokenizer_close(tokenizer);
+    return 0;
+}
+
+/* kind g: GBNF, s: a schema, t: tools, o: any object. */
+static int make(char kind, const char *text, enum grammar_start start, struct grammar **g,
+                struct err *e)
+{
+    struct toolset t;
+    json_t *v = NULL;
+    int rc;
+    *g = NULL;
+    if (kind == 'g')
+        return grammar_of_gbnf(text, strlen(text), start, g, e);
+    if (kind == 'o')
+        return grammar_of_object(start, g, e);
+    if (json_parse(text, strlen(text), "test", &v, e))
+        return -e->code;
+    if (kind == 's') {
+        rc = grammar_of_schema(v, start, g, e);
+    } else {
+        rc = toolset_init(&t, v, e);
+        if (!rc) {
+            rc = grammar_of_tools(&t, NULL, true, start, g, e);
+            toolset_free(&t);
+        }
+    }
+    json_decref(v);
+    return rc;
+}
+
+/* Whether text is allowed whole; with each token of the vocabulary asked at each byte of it. */
+static bool allowed(char kind, const char *grammar, const char *text, bool slowly)
+{
+    struct err e = {0};
+    struct grammar *g;
+    struct mask *m;
+    bool good = true, done = false;
+    size_t words = ((size_t)lexicon->n_tokens + 31) / 32, len = strlen(text);
+    uint32_t *bits = mem_array(words, sizeof *bits);
+    assert_ok(make(kind, grammar, GRAMMAR_ANSWER, &g, &e), e);
+    assert_ok(mask_open(g, lexicon, &m, &e), e);
+    for (size_t i = 0; i <= len && good; i++) {
+        memset(bits, 0, words * sizeof *bits);
+        assert_ok(mask_fill(m, bits, lexicon->n_tokens, &done, &e), e);
+        for (int k = 0; slowly && k < lexicon->n_ids; k++) {
+            int32_t id = lexicon->ids[k];
+            size_t n;
+            const char *s = tokenizer_bytes(tokenizer, id, &n);
+            struct mask *other;
+            if (i % 7 && k % 40) /* some of it: each of these starts over */
+                continue;
+            struct err why = {0};
+            assert_ok(mask_open(g, lexicon, &other, &e), e);
+            assert_ok(mask_feed(other, text, i, &e), e);
+            bool fits = mask_feed(other, s, n, &why) == 0;
+            mask_close(other);
+            if (fits != (bits[id / 32] >> (id % 32) & 1))
+                fail_msg("behind \"%.*s\" the token \"%.*s\": %d, but the mask says not so", (int)i,
+                         text, (int)n, s, fits);
+        }
+        if (i < len)
+            good = mask_feed(m, text + i, 1, &e) == 0;
+    }
+    good = good && mask_done(m);
+    mask_close(m);
+    grammar_free(g);
+    mem_free(bits);
+    return good;
+}
+
+#define POINT                                                                                      \
+    "{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\"},\"y\":{\"type\":"           \
+    "[\"string\",\"null\"]},\"z\":{\"type\":\"boolean\"}},\"required\":[\"y\"]}"
+#define TREE                                                                                       \
+    "{\"$ref\":\"#/$defs/t\",\"$defs\":{\"t\":{\"type\":\"object\",\"properties\":{\"k\":{"        \
+    "\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"}}}}}}"
+#define TOOLS                                                                                      \
+    "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"s\":{\"type\":\"string\"},"  \
+    "\"i\":{\"type\":\"integer\"}},\"required\":[\"s\"]}}},{\"function\":{\"name\":\"go\"}}]"
+
+static const struct {
+    char kind;
+    const char *grammar, *yes, *no;
+} cases[] = {
+    {'g', "root ::= \"a\" [b-d]* | \"x\"{2,3}", "abcd", "xxxx"},
+    {'g', "root ::= \"a\" [b-d]* | \"x\"{2,3}", "xx", "x"},
+    {'g', "root ::= item (\",\" item)*\nitem ::= [^,]+", "a,\xC3\xA9", "a,,b"},
+    {'g', "# note\nroot ::= e\ne ::= \"(\" e \")\" |\n  \"i\"", "((i))", "((i)"},
+    {'g', "root ::= ([a]*)* \"\\x41\\u00e9\"", "aaA\xC3\xA9", "aaA"},
+    {'g', "root ::= . . ", "\xF0\x9F\x98\x80\n", "abc"},
+    {'o', "", "{}", "[]"},
+    {'o', "", "{\"a\": [1, {\"b\": null}]}", "{\"a\": [1, {\"b\": null}}"},
+    {'o', "", "{\n  \"a\": \"\\u00e9\\n\\ud83d\\ude00\"\n}", "{\"a\": \"\\ud83d\"}"},
+    {'o', "", "{\"a\":-0.5e+10}", "{\"a\":01}"},
+    {'s', POINT, "{\"x\":3,\"y\":\"a\",\"z\":true}", "{\"x\":3}"},
+    {'s', POINT, "{\"y\":null}", "{\"y\":3}"},
+    {'s', POINT, "{\"y\":\"q\",\"z\":false}", "{\"y\":\"q\",\"w\":1}"},
+    {'s', TREE, "{\"k\":[{},{\"k\":[]}]}", "{\"k\":[1]}"},
+    {'s', "{\"enum\":[\"a\\\"\",2,null]}", "\"a\\\"\"", "\"b\""},
+    {'s', "{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}", "\"ab\xC3\xA9\"", "\"a\""},
+    {'s', "{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}", "\"ab\"", "\"abcd\""},
+    {'s', "{\"type\":\"array\",\"items\":{\"const\":1},\"minItems\":1,\"maxItems\":2}", "[1,1]",
+     "[1,1,1]"},
+    {'s', "{\"type\":\"array\",\"items\":{\"const\":1},\"minItems\":1}", "[1,1,1]", "[]"},
+    {'s', "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"null\"}}", "{\"a\":null}",
+     "{\"a\":1}"},
+    {'s', "{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"array\"}]}", "[[true]]", "1.5"},
+    {'t', TOOLS, "<tool_call>\n<function=go>\n</function>\n</tool_call>", "hello"},
+    {'t', TOOLS,
+     "<tool_call>\n<function=f>\n<parameter=s>\na <b>\n\n</parameter>\n<parameter=i>\n3\n"
+     "</parameter>\n</function>\n</tool_call>\n"
+     "<tool_call>\n<function=go>\n</function>\n</tool_call>",
+     "<tool_call>\n<function=f>\n</function>\n</tool_call>"},
+};
+
+static void test_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool slowly = lexicon->n_ids < 10000 && i % 4 == 0;
+        if (!allowed(cases[i].kind, cases[i].grammar, cases[i].yes, slowly) ||
+            allowed(cases[i].kind, cases[i].grammar, cases[i].no, false))
+            fail_msg("case %zu: %s", i, cases[i].grammar);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        char kind;
+        const char *text, *says;
+    } bad[] = {
+        {'g', "root ::= root \"a\" | \"b\"", "root begins with itself"},
+        {'g', "root ::= a root | \"x\"\na ::= \"\"", "begins with itself"},
+        {'g', "root ::= \"a\" root", "root never ends"},
+        {'g', "root ::= missing", "missing is used but not defined"},
+        {'g', "a ::= \"x\"", "root is used but not defined"},
+        {'g', "root ::= \"a", "does not end"},
+        {'g', "root ::= [b-a]", "line 1, column 14: the range ends before"},
+        {'g', "root ::= \"a\"{3,2}", "the most is less"},
+        {'g', "root ::= [^\\x00-\\U0010FFFF]", "no character is in this set"},
+        {'g', "root ::= (\"a\"", "want )"},
+        {'g', "root ::= \"a\"\nroot ::= \"b\"", "defined before"},
+        {'g', "root ::= x.y", "x is used but not defined"},
+        {'g', "root ::= ((((\"a\"{9999}){9999}){9999}){9999})", "too large"},
+        {'s', "{\"type\":\"string\",\"pattern\":\"a\"}", "root: pattern cannot be kept to"},
+        {'s', "{\"properties\":{\"a\":{\"minimum\":1}}}", "root/a: minimum cannot"},
+        {'s', "{\"type\":\"text\"}", "type text is none of JSON's"},
+        {'s', "{\"$ref\":\"#/nowhere\"}", "$ref must name"},
+        {'s', "{\"type\":\"object\",\"required\":[\"a\"]}", "required with a name"},
+        {'s', "{\"$ref\":\"#\"}", "never ends"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err e = {0};
+        struct grammar *g;
+        if (make(bad[i].kind, bad[i].text, GRAMMAR_ANSWER, &g, &e) == 0)
+            fail_msg("case %zu is not refused: %s", i, bad[i].text);
+        if (!strstr(e.msg, bad[i].says))
+            fail_msg("case %zu says: %s", i, e.msg);
+    }
+}
+
+/* An answer of tokens drawn at random under the mask; strings are led to their end. */
+static void draw(struct guide *guide, uint64_t seed, int most, struct buf *out)
+{
+    const struct constraint *c = guide_constraint(guide);
+    size_t words = ((size_t)lexicon->n_tokens + 31) / 32;
+    uint32_t *bits = mem_array(words, sizeof *bits);
+    int32_t stop = tokenizer_id(tokenizer, "<|im_end|>");
+    struct err e = {0};
+    for (int k = 0;; k++) {
+        int n = 0, want = -1;
+        memset(bits, 0, words * sizeof *bits);
+        bool held = c->mask(c->ctx, bits, lexicon->n_tokens);
+        assert_true(held);
+        for (int id = 0; id < lexicon->n_tokens; id++)
+            n += bits[id / 32] >> (id % 32) & 1;
+        assert_true(n > 0);
+        if (bits[stop / 32] >> (stop % 32) & 1) {
+            if (n == 1 || k >= most)
+                break;
+            n--;
+        }
+        static const char ends[] = "\"}]>0";
+        for (const char *p = ends; *p && k >= most / 2 && want < 0; p++) {
+            char one[2] = {*p};
+            int32_t id = tokenizer_id(tokenizer, one);
+            if (id >= 0 && (bits[id / 32] >> (id % 32) & 1))
+                want = id;
+        }
+        int skip = (int)(rng_at(seed, (uint64_t)k) % (uint64_t)n);
+        for (int id = 0; want < 0; id++)
+            if (id != stop && (bits[id / 32] >> (id % 32) & 1) && !skip--)
+                want = id;
+        size_t len;
+        const char *s = tokenizer_bytes(tokenizer, want, &len);
+        buf_add(out, s, len);
+        assert_ok(c->accept(c->ctx, want, &e), e);
+        if (k > 4000)
+            fail_msg("no end: %.200s", buf_str(out));
+    }
+    mem_free(bits);
+}
+
+static void guide_with(const struct grammar *g, bool opened, int budget, struct guide **out)
+{
+    struct err e = {0};
+    int32_t stop = tokenizer_id(tokenizer, "<|im_end|>");
+    const struct guide_options o = {.tokenizer = tokenizer,
+                                    .lexicon = lexicon,
+                                    .grammar = g,
+                                    .opened = opened,
+                                    .budget = budget,
+                                    .stop_ids = &stop,
+                                    .n_stop_ids = 1};
+    assert_ok(guide_open(&o, out, &e), e);
+}
+
+/* Whatever is drawn is JSON with the properties that the schema asks for. */
+static void test_random_answers(void **state)
+{
+    (void)state;
+    static const char *const schemas[] = {POINT, TREE, "{\"type\":\"object\"}",
+                                          "{\"type\":\"array\",\"items\":" POINT "}"};
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct err e = {0};
+        struct grammar *g;
+        struct guide *guide;
+        struct buf out = BUF_INIT;
+        json_t *v = NULL;
+        assert_ok(make('s', schemas[seed % 4], GRAMMAR_ANSWER, &g, &e), e);
+        guide_with(g, false, -1, &guide);
+        draw(guide, seed, 30, &out);
+        v = json_loadb(out.data, out.len, JSON_DECODE_ANY, NULL);
+        if (!v)
+            fail_msg("seed %d: not JSON: %s", (int)seed, buf_str(&out));
+        if (seed % 4 == 0)
+            assert_non_null(json_object_get(v, "y"));
+        json_decref(v);
+        guide_close(guide);
+        grammar_free(g);
+        buf_free(&out);
+    }
+}
+
+/* The budget ends the thinking, then the grammar holds, and calls are what the reader reads. */
+static void test_thinking_then_calls(void **state)
+{
+    (void)state;
+    static const char numbers[] =
+        "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"i\":{\"type\":"
+        "\"integer\"},\"w\":{\"enum\":[\"a\",\"b\"]}},\"required\":[\"i\"]}}},"
+        "{\"function\":{\"name\":\"go\"}}]";
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        struct err e = {0};
+        struct grammar *g;
+        struct guide *guide;
+        struct toolset t;
+        struct buf out = BUF_INIT, answer = BUF_INIT, says = BUF_INIT;
+        json_t *tools, *calls;
+        assert_ok(json_parse(numbers, sizeof numbers - 1, "t", &tools, &e), e);
+        assert_ok(toolset_init(&t, tools, &e), e);
+        assert_ok(grammar_of_tools(&t, seed % 2 ? "f" : "go", false, GRAMMAR_THINKING, &g, &e), e);
+        guide_with(g, true, 5, &guide);
+        draw(guide, seed, 40, &out);
+        const char *end = strstr(buf_str(&out), "</think>");
+        assert_non_null(end);
+        buf_puts(&answer, end + 8);
+        assert_ok(toolcall_read(&t, false, &answer, &says, &calls, &e), e);
+        assert_int_equal(json_array_size(calls), 1);
+        assert_int_equal(says.len, 0);
+        json_decref(calls);
+        json_decref(tools);
+        toolset_free(&t);
+        guide_close(guide);
+        grammar_free(g);
+        buf_free(&out);
+        buf_free(&answer);
+        buf_free(&says);
+    }
+}
+
+/* A grammar with as many ways as there are: an error, and soon. */
+static void test_ambiguous(void **state)
+{
+    (void)state;
+    struct buf text = BUF_INIT;
+    struct err e = {0};
+    struct grammar *g;
+    struct mask *m;
+    for (int i = 0; i < 30; i++)
+        buf_printf(&text, "%s%d ::= r%d \"a\" | r%d \"b\"\n", "r", i, i + 1, i + 1);
+    buf_puts(&text, "r30 ::= \"x\"\nroot ::= r0");
+    assert_ok(grammar_of_gbnf(text.data, text.len, GRAMMAR_ANSWER, &g, &e), e);
+    uint64_t t = clock_ns();
+    assert_int_equal(mask_open(g, lexicon, &m, &e), -E_LIMIT);
+    assert_non_null(strstr(e.msg, "too ambiguous"));
+    assert_true((double)(clock_ns() - t) * 1e-9 < aid_slower());
+    grammar_free(g);
+    buf_free(&text);
+}
+
+static void test_cost(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"name\": \"some words, and more\", \"list\": [1, 2.5, {\"a\": "
+                               "null}], \"next\": \"the end\"}";
+    struct err e = {0};
+    struct grammar *g;
+    struct mask *m;
+    size_t words = ((size_t)lexicon->n_tokens + 31) / 32;
+    uint32_t *bits = mem_array(words, sizeof *bits);
+    assert_ok(make('o', "", GRAMMAR_ANSWER, &g, &e), e);
+    uint64_t t = clock_ns();
+    assert_ok(mask_open(g, lexicon, &m, &e), e);
+    double open_ms = (double)(clock_ns() - t) * 1e-6;
+    for (int pass = 0; pass < 2; pass++) {
+        double sum = 0, worst = 0;
+        int n = 0;
+        bool done;
+        if (pass) {
+            mask_close(m);
+            assert_ok(mask_open(g, lexicon, &m, &e), e);
+        }
+        for (size_t i = 0; i < sizeof text - 1; i += 3, n++) {
+            t = clock_ns();
+            memset(bits, 0, words * sizeof *bits);
+            assert_ok(mask_fill(m, bits, lexicon->n_tokens, &done, &e), e);
+            double ms = (double)(clock_ns() - t) * 1e-6;
+            sum += ms;
+            worst = ms > worst ? ms : worst;
+            size_t len = sizeof text - 1 - i;
+            assert_ok(mask_feed(m, text + i, len < 3 ? len : 3, &e), e);
+        }
+        printf("note: %d tokens: open %.2f ms; %d masks, mean %.3f ms, worst %.2f ms\n",
+               lexicon->n_tokens, open_ms, n, sum / n, worst);
+    }
+    mask_close(m);
+    grammar_free(g);
+    mem_free(bits);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_random_answers), cmocka_unit_test(test_thinking_then_calls),
+        cmocka_unit_test(test_ambiguous),      cmocka_unit_test(test_cost),
+    };
+    if (argc > 1)
+        folder = argv[1];
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
