@@ -93,7 +93,7 @@ static void rows_are_quantised(void **state)
     assert_true(worst <= 1);
 }
 
-enum { ROWS_MAX = 17 };
+enum { ROWS_MAX = 70 };
 
 static enum matrix_format format_of(int bits)
 {
@@ -167,10 +167,20 @@ static void products_of_one_to_seventeen_rows(void **state)
     (void)state;
     static const int bits[] = {4, 4, 4, 4, 4}, rows[] = {65, 1, 48, 17, 9};
     static const int low[] = {3, 2, 16};
-    for (int R = 1; R <= ROWS_MAX; R += R < 5 ? 1 : 4) {
+    for (int R = 1; R <= 17; R += R < 5 ? 1 : 4) {
         list_is_right(bits, rows, 1 + R % 5, R % 2 ? 1280 : 192, R);
         list_is_right(low, rows, 3, 128, R);
     }
+}
+
+/* From a dozen rows on another kernel takes over. */
+static void products_of_many_rows(void **state)
+{
+    (void)state;
+    static const int bits[] = {4, 4, 3, 2}, rows[] = {66, 1, 65, 64}, R[] = {13, 16, 33, 70};
+    for (size_t i = 0; i < sizeof R / sizeof R[0]; i++)
+        list_is_right(bits, rows, 4, i == 1 ? 1088 : 192, R[i]);
+    list_is_right(bits + 3, rows + 1, 1, 8256, 12);
 }
 
 static void floats_of_any_length(void **state)
@@ -188,6 +198,7 @@ int main(void)
         cmocka_unit_test(rows_are_quantised),
         cmocka_unit_test(products_of_every_format),
         cmocka_unit_test(products_of_one_to_seventeen_rows),
+        cmocka_unit_test(products_of_many_rows),
         cmocka_unit_test(floats_of_any_length),
     };
     aid_gpu_open(&g);

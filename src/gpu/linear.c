@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+enum { LINEAR_TILE_ROWS = 12 }; /* from so many rows on they go in tiles of 16 or 32 */
+
 /* One dispatch: matrices of the same format, cols and input. */
 struct group {
     const struct gpu_product *p[LINEAR_LIST];
@@ -49,42 +51,49 @@ static struct linear_params params_of(const struct gpu_linear *l, const struct g
     return p;
 }
 
-/* Rows that a weight is loaded once for, and outputs that an activation is: of the best of those
- * tried where memory, and with more rows registers, are the limit. */
-static void shape_of(int R, u32 outs_few, u32 *outs, u32 *rows)
+/* How a dispatch is cut: outputs of a workgroup, rows that go through it together. */
+struct cut {
+    const char *kernel;
+    u32 constants[4];
+    int n_constants;
+    u32 outputs, rows;
+};
+
+/* Few rows wait for memory: more outputs to a lane where there are enough of them to fill the
+ * device. Many rows wait for the weights to be taken apart and for products. */
+static struct cut cut_of(const struct gpu_matrix *m, int R, size_t outputs)
 {
-    *rows = R >= 5 ? 8 : R >= 3 ? 4 : (u32)R;
-    *outs = R == 1 ? outs_few : *rows == 8 ? 1 : 2;
+    u32 bits = (u32)bits_of(m->format), cols = (u32)m->cols, team = GPU_LANES(cols);
+    if (bits > 4)
+        return (struct cut){"linear_float", {bits, cols, 1}, 3, LINEAR_SIZE / 32, 1};
+    if (R >= LINEAR_TILE_ROWS) {
+        u32 tile = R > 16 ? 32 : 16;
+        return (struct cut){"linear_tile", {bits, cols, tile}, 3, 64, tile};
+    }
+    u32 outs_few = outputs * team >= 1 << 18 ? 4 : outputs * team >= 1 << 15 ? 2 : 1;
+    u32 rows = R >= 5 ? 8 : R >= 3 ? 4 : (u32)R, outs = R == 1 ? outs_few : rows == 8 ? 1 : 2;
+    return (struct cut){"linear", {bits, cols, outs, rows}, 4, LINEAR_SIZE / team * outs, rows};
 }
 
 static int group_record(const struct gpu_linear *l, const struct group *g, struct err *e)
 {
     const struct gpu_matrix *m = &g->p[0]->m;
     bool quantised = m->format >= MATRIX_Q4;
-    u32 outs = 1, rows = 1, team = 32;
     const struct kernel *k;
     size_t outputs = 0;
+    u32 blocks = 0;
     for (int i = 0; i < g->n; i++)
         outputs += (size_t)g->p[i]->m.rows;
-    if (quantised) {
-        assert(m->cols % 64 == 0 && l->q % 16 == 0);
-        team = GPU_LANES((u32)m->cols);
-        shape_of(l->R,
-                 outputs * team >= (1 << 18)   ? 4
-                 : outputs * team >= (1 << 15) ? 2
-                                               : 1,
-                 &outs, &rows);
-    }
-    const u32 constants[] = {(u32)bits_of(m->format), (u32)m->cols, outs, rows};
-    int rc = device_kernel(l->d, quantised ? "linear" : "linear_float", constants,
-                           quantised ? 4 : 3, &k, e);
+    const struct cut cut = cut_of(m, l->R, outputs);
+    assert(!quantised || (m->cols % 64 == 0 && l->q % 16 == 0));
+    int rc = device_kernel(l->d, cut.kernel, cut.constants, cut.n_constants, &k, e);
     if (rc)
         return rc;
     struct linear_params p = params_of(l, g, quantised);
-    u32 each = LINEAR_SIZE / team * outs, blocks = 0;
     for (int i = 0; i < g->n; i++)
-        blocks += (p.m[i].rows + each - 1) / each;
-    tape_dispatch(l->t, k, &p, sizeof p, (struct grid){blocks, ((u32)l->R + rows - 1) / rows, 1});
+        blocks += (p.m[i].rows + cut.outputs - 1) / cut.outputs;
+    tape_dispatch(l->t, k, &p, sizeof p,
+                  (struct grid){blocks, ((u32)l->R + cut.rows - 1) / cut.rows, 1});
     return 0;
 }
 
