@@ -1,6 +1,7 @@
 /* The scheduler's interface: see schedule.h. */
 #include "server/schedule.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -78,7 +79,7 @@ static int open_prefix(struct schedule *s, const struct schedule_options *o, str
         .dir = o->save_dir,
         .file_bytes = o->save_bytes ? o->save_bytes : SAVE_BYTES_DEFAULT,
     };
-    s->tokens_min = PREFIX_TOKENS_MIN;
+    s->tokens_min = p.entries ? p.tokens_min : INT_MAX;
     s->saves = o->save_dir != NULL;
     return prefix_open(s->m, &p, &s->prefix, e);
 }
