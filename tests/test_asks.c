@@ -164,7 +164,7 @@ static void test_tools_and_formats(void **state)
          " {'type': 'enabled', 'budget_tokens': 1024}}",
          &a);
     assert_int_equal(a.tool_choice, ASK_TOOLS_REQUIRED);
-    assert_true(a.thinking == 1 && a.think_budget == 1024 && !a.parallel_tools);
+    assert_true(a.thinking == 1 && !a.parallel_tools);
     ask_free(&a);
     take(CHAT,
          "{" HI ", 'response_format': {'type': 'json_schema', 'json_schema': {'name': 'n',"

@@ -29,6 +29,9 @@ static const struct {
                             "and 600 for a software device."},
     [ENV_NO_COLOR] = {"NO_COLOR", "Any value: no colour on the terminal."},
     [ENV_HOME] = {"HOME", "Where `cherenkov chat` keeps .cherenkov_history."},
+    [ENV_API_KEY] = {"CHERENKOV_API_KEY",
+                     "A key that clients of `cherenkov serve` must show, besides those of "
+                     "--api-key-file."},
 };
 
 const char *env_get(enum env_switch s)

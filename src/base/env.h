@@ -13,6 +13,7 @@ enum env_switch {
     ENV_DEVICE_SECONDS,
     ENV_NO_COLOR, /* NO_COLOR, by its own convention */
     ENV_HOME,     /* HOME, for the chat history */
+    ENV_API_KEY,  /* CHERENKOV_API_KEY */
     ENV_COUNT,
 };
 

@@ -15,6 +15,7 @@ static const struct command *const commands[] = {
     &cmd_verify,
     &cmd_run,
     &cmd_chat,
+    &cmd_serve,
     &cmd_prompt,
     &cmd_tokenize,
     &cmd_logits,

@@ -12,7 +12,6 @@ struct fields_of_request {
     struct ask ask;
     const json_t *messages, *system, *tools, *stop, *format, *output_format;
     const char *thinking, *choice, *effort;
-    int64_t budget;
     bool one_call;
 };
 
@@ -20,7 +19,7 @@ struct fields_of_request {
 #define A(member)  offsetof(struct fields_of_request, ask.member)
 static const struct field thinking_fields[] = {
     {"type", FIELD_STRING, AT(thinking), 0, 0, NULL, NULL},
-    {"budget_tokens", FIELD_INT, AT(budget), 0, INT32_MAX, NULL, NULL},
+    {"budget_tokens", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"display", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
@@ -265,8 +264,6 @@ static int read_thinking(struct fields_of_request *q, struct wrong *w)
         return WRONG(w, E_FORMAT, "thinking.type",
                      "thinking.type: want enabled, adaptive or disabled, found '%.40s'", t);
     q->ask.thinking = on;
-    if (on && q->budget >= 0)
-        q->ask.think_budget = q->budget;
     return 0;
 }
 
@@ -281,7 +278,7 @@ static int read_format(struct ask *a, const json_t *v, struct wrong *w)
 
 int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
 {
-    struct fields_of_request q = {.ask = *a, .budget = -1};
+    struct fields_of_request q = {.ask = *a};
     int rc = fields_read(fields, a->body, "", &q, w);
     *a = q.ask;
     if (rc)

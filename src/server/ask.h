@@ -18,7 +18,6 @@ struct ask_defaults {
     double temperature, top_p, min_p, presence, frequency, repetition;
     int64_t top_k;
     bool thinking;
-    int64_t think_budget; /* tokens; -1: none */
 };
 
 struct ask {
@@ -32,7 +31,7 @@ struct ask {
     bool echo;            /* the prompt comes back in front of the answer */
     int thinking;         /* 1, 0; -1: by default */
     const char *effort;   /* of thinking, in the template's words, or NULL */
-    int64_t think_budget; /* -1: by default */
+    int64_t think_budget; /* tokens of it; -1: any number */
     int64_t max_tokens;   /* 0: by default */
     int64_t n;            /* choices */
     int64_t seed;         /* -1: another each time */

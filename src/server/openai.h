@@ -1,0 +1,25 @@
+/* OpenAI's API. openai_chat.c has the chat, openai_text.c the older completions. */
+#ifndef SERVER_OPENAI_H
+#define SERVER_OPENAI_H
+
+#include "server/reply.h"
+
+void openai_chat(struct server *s, struct exchange *x);
+void openai_text(struct server *s, struct exchange *x);
+void openai_models(struct server *s, struct exchange *x);
+void openai_model(struct server *s, struct exchange *x);
+
+/* --- shared --- */
+
+/* Reads the request, and answers it in this form. */
+void openai_answer(struct server *s, struct exchange *x,
+                   int (*read)(struct ask *a, const char **id, struct wrong *w),
+                   const struct reply_form *form, const char *id_prefix);
+/* {"prompt_tokens", "completion_tokens", ...}. For json_decref. */
+json_t *openai_usage(const struct reply *r);
+/* {"id", "object", "created", "model", ...}: what every body begins with. For json_decref. */
+json_t *openai_chunk(const struct reply *r, const char *object);
+/* {"error": ...} as the last event of a stream. */
+void openai_stream_error(struct reply *r, int status, const struct err *why);
+
+#endif

@@ -1,0 +1,130 @@
+/* The thread that carries answers from tickets to clients: see reply.h. It waits for nobody: a
+ * ticket that has nothing is left, and a client that does not read is lost. */
+#include "server/reply_inside.h"
+
+#include "base/mem.h"
+#include "base/thread.h"
+
+struct pump {
+    pthread_mutex_t lock; /* guards all below, and live, listed and next of replies */
+    pthread_cond_t more;
+    struct reply *first, *last; /* that woke */
+    int n_replies;
+    bool stop;
+    struct thread thread;
+};
+
+static void run(void *ctx);
+
+int pump_open(struct pump **out, struct err *e)
+{
+    struct pump *p = mem_zalloc(1, sizeof *p);
+    *out = NULL;
+    if (!p)
+        return ERR(e, E_NOMEM, "no memory for the server");
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->more, NULL);
+    if (thread_start(&p->thread, run, p, e)) {
+        mem_free(p);
+        return -e->code;
+    }
+    *out = p;
+    return 0;
+}
+
+void pump_close(struct pump *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_signal(&p->more);
+    pthread_mutex_unlock(&p->lock);
+    thread_join(&p->thread);
+    pthread_cond_destroy(&p->more);
+    pthread_mutex_destroy(&p->lock);
+    mem_free(p);
+}
+
+int pump_replies(struct pump *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const int n = p->n_replies;
+    pthread_mutex_unlock(&p->lock);
+    return n;
+}
+
+/* With the lock held. */
+static void list(struct pump *p, struct reply *r)
+{
+    r->listed = true;
+    r->next = NULL;
+    if (p->last)
+        p->last->next = r;
+    else
+        p->first = r;
+    p->last = r;
+    pthread_cond_signal(&p->more);
+}
+
+void pump_begin(struct pump *p, struct reply *r)
+{
+    pthread_mutex_lock(&p->lock);
+    p->n_replies++;
+    r->live = true;
+    list(p, r); /* it may have woken before */
+    pthread_mutex_unlock(&p->lock);
+}
+
+void pump_wake(struct pump *p, struct reply *r)
+{
+    pthread_mutex_lock(&p->lock);
+    if (r->live && !r->listed)
+        list(p, r);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Nobody wakes it any more. With the lock held. */
+static void unlist(struct pump *p, struct reply *r)
+{
+    struct reply *before = NULL;
+    for (struct reply *x = p->first; x && x != r; x = x->next)
+        before = x;
+    if (before)
+        before->next = r->next;
+    else
+        p->first = r->next;
+    if (p->last == r)
+        p->last = before;
+    r->listed = false;
+}
+
+void pump_end(struct pump *p, struct reply *r)
+{
+    pthread_mutex_lock(&p->lock);
+    r->live = false;
+    if (r->listed)
+        unlist(p, r);
+    p->n_replies--;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* The next that woke; NULL at the end. */
+static struct reply *next(struct pump *p)
+{
+    pthread_mutex_lock(&p->lock);
+    while (!p->first && !p->stop)
+        pthread_cond_wait(&p->more, &p->lock);
+    struct reply *r = p->first;
+    if (r)
+        unlist(p, r);
+    pthread_mutex_unlock(&p->lock);
+    return r;
+}
+
+static void run(void *ctx)
+{
+    struct pump *p = ctx;
+    for (struct reply *r = next(p); r; r = next(p))
+        reply_advance(r);
+}

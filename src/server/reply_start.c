@@ -1,0 +1,229 @@
+/* The beginning of an answer: prompt, tickets, hand-over to the pump; see reply.h. Runs on the
+ * connection's thread. */
+#include "server/reply_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define THINK_OPEN "<think>\n"
+#define LOADING    "the model is being loaded; try again in a moment"
+
+static void on_gone(void *ctx)
+{
+    struct reply *r = ctx;
+    atomic_store(&r->gone, true);
+    pump_wake(r->server->pump, r);
+}
+
+static void on_drop(void *ctx)
+{
+    reply_free(ctx);
+}
+
+static void on_wake(void *ctx)
+{
+    struct reply *r = ctx;
+    pump_wake(r->server->pump, r);
+}
+
+static const struct exchange_owner owner = {on_gone, on_drop};
+
+/* enable_thinking, reasoning_effort, and what the request sets besides. For json_decref. */
+static json_t *variables(const struct ask *a, bool thinking)
+{
+    json_t *v = json_pack("{s:b}", "enable_thinking", (int)thinking);
+    if (v && a->effort && thinking)
+        json_object_set_new(v, "reasoning_effort", json_string(a->effort));
+    if (v && a->variables)
+        json_object_update(v, a->variables);
+    return v;
+}
+
+/* The messages as text, in a->text. */
+static int render(struct reply *r, const struct ask_defaults *d, struct err *e)
+{
+    struct ask *a = &r->ask;
+    const struct model *m = r->server->model;
+    const bool thinking = a->thinking < 0 ? d->thinking : a->thinking;
+    if (!m->chat)
+        return ERR(e, E_UNSUPPORTED,
+                   "this model has no chat template: only /v1/completions and "
+                   "/api/generate with raw can be used");
+    json_t *v = variables(a, thinking);
+    const json_t *tools = a->tool_choice == ASK_TOOLS_NONE ? NULL : a->tools;
+    int rc = v ? chat_render(m->chat, a->messages, tools, v, &a->text, e)
+               : ERR(e, E_NOMEM, "no memory for the prompt");
+    json_decref(v);
+    const size_t n = strlen(THINK_OPEN);
+    r->thinking =
+        !rc && a->text.len >= n && memcmp(a->text.data + a->text.len - n, THINK_OPEN, n) == 0;
+    return rc;
+}
+
+static int make_prompt(struct reply *r, const struct ask_defaults *d, struct err *e)
+{
+    struct ask *a = &r->ask;
+    if (a->messages && render(r, d, e))
+        return -e->code;
+    if (!a->ids.n &&
+        schedule_encode(r->server->schedule, buf_str(&a->text), a->text.len, &a->ids, e))
+        return -e->code;
+    return generation_check(r->server->model, &a->ids, e);
+}
+
+/* Gives the request of each choice to the scheduler. */
+static int submit(struct reply *r, const struct ask_defaults *d, struct err *e)
+{
+    const struct ask *a = &r->ask;
+    struct request q = {
+        .name = exchange_id(r->exchange),
+        .prompt = a->ids.ids,
+        .n_prompt = a->ids.n,
+        .text = a->messages ? a->text.data : NULL,
+        .text_len = a->messages ? a->text.len : 0,
+        .shared = r->n_choices > 1,
+        .fresh = a->no_cache,
+        .max_tokens = (int)(a->max_tokens ? a->max_tokens : d->max_tokens),
+        .stop = a->stop,
+        .n_stop = a->n_stop,
+        .ignore_stop_ids = a->ignore_eos,
+        .logprobs = a->logprobs,
+        .top_logprobs = (int)a->top_logprobs,
+        .drafts = -1,
+        .wake = on_wake,
+        .wake_ctx = r,
+    };
+    ask_sample(a, d, r->server->model, &q.sample);
+    if (sample_options_check(&q.sample, e))
+        return -e->code;
+    for (int i = 0; i < r->n_choices; i++) {
+        if (schedule_submit(r->server->schedule, &q, &r->choices[i].ticket, e))
+            return -e->code;
+        q.sample.seed++;
+    }
+    return 0;
+}
+
+int reply_count(struct server *s, struct ask *a, int *n, struct err *e)
+{
+    const struct ask_defaults d = server_defaults(s);
+    struct reply r = {.server = s, .ask = *a};
+    if (!atomic_load(&s->ready))
+        return ERR(e, E_BUSY, "%s", LOADING);
+    const int rc = make_prompt(&r, &d, e);
+    *a = r.ask;
+    *n = (int)a->ids.n;
+    return rc;
+}
+
+static int init_choices(struct reply *r, struct err *e)
+{
+    const int n = (int)r->ask.n;
+    r->choices = mem_zalloc((size_t)n, sizeof *r->choices);
+    if (!r->choices)
+        return ERR(e, E_NOMEM, "no memory for %d choices", n);
+    for (r->n_choices = 0; r->n_choices < n; r->n_choices++) {
+        struct choice *c = &r->choices[r->n_choices];
+        struct parts_events on = reply_events;
+        on.ctx = c;
+        c->reply = r;
+        c->index = r->n_choices;
+        if (r->ask.logprobs)
+            c->logprobs = json_array();
+        if (!r->ask.messages)
+            parts_init_raw(&c->parts, &on);
+        else if (parts_init(&c->parts, &on, r->has_tools ? &r->tools : NULL, r->thinking, e)) {
+            r->n_choices++;
+            return -e->code;
+        }
+    }
+    return 0;
+}
+
+/* What needs a mask of tokens, which is not there. */
+static int check_supported(const struct ask *a, struct wrong *w)
+{
+    if (a->format != ASK_TEXT)
+        return WRONG(w, E_UNSUPPORTED, "response_format",
+                     "response_format: formats other than text (schemas and grammars too) are not "
+                     "supported");
+    if (a->tool_choice == ASK_TOOLS_REQUIRED || a->tool_choice == ASK_TOOLS_NAMED)
+        return WRONG(w, E_UNSUPPORTED, "tool_choice",
+                     "tool_choice: calls cannot be required; only auto and none are supported");
+    if (a->think_budget >= 0)
+        return WRONG(w, E_UNSUPPORTED, "thinking_budget",
+                     "thinking_budget: thinking cannot be limited by tokens; leave it out, or "
+                     "limit the whole answer");
+    return 0;
+}
+
+static int start(struct reply *r, struct wrong *w)
+{
+    const struct ask_defaults d = server_defaults(r->server);
+    struct err *e = &w->e;
+    if (check_supported(&r->ask, w))
+        return -e->code;
+    if (!atomic_load(&r->server->ready))
+        return ERR(e, E_BUSY, "%s", LOADING);
+    if (r->ask.tools && r->ask.tool_choice != ASK_TOOLS_NONE) {
+        if (toolset_init(&r->tools, r->ask.tools, e))
+            return -e->code;
+        r->has_tools = true;
+    }
+    if (make_prompt(r, &d, e) || init_choices(r, e))
+        return -e->code;
+    return submit(r, &d, e);
+}
+
+static struct reply *make(struct server *s, struct exchange *x, struct ask *a,
+                          const struct reply_form *f, const char *id_prefix)
+{
+    struct reply *r = mem_zalloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->server = s;
+    r->exchange = x;
+    r->form = f;
+    r->ask = *a;
+    r->created = (long)clock_unix_s();
+    id_make(id_prefix, ID_LONG, r->id);
+    return r;
+}
+
+static void close_tickets(struct reply *r)
+{
+    for (int i = 0; i < r->n_choices; i++)
+        if (r->choices[i].ticket)
+            ticket_close(r->choices[i].ticket);
+}
+
+void reply_start(struct server *s, struct exchange *x, struct ask *a, const struct reply_form *f,
+                 const char *id_prefix)
+{
+    struct wrong w = {0};
+    struct reply *r = make(s, x, a, f, id_prefix);
+    if (!r) {
+        (void)WRONG(&w, E_NOMEM, "", "no memory for this request");
+        ask_free(a);
+        api_fail(x, &w);
+        return;
+    }
+    *a = (struct ask){0};
+    if (start(r, &w)) {
+        close_tickets(r);
+        api_fail(x, &w);
+        reply_free(r);
+        return;
+    }
+    exchange_keep(x);
+    if (r->ask.stream) {
+        exchange_stream(x, f->type, f->idle);
+        if (f->begin)
+            f->begin(r);
+    }
+    exchange_attach(x, &owner, r);
+    pump_begin(s->pump, r);
+}

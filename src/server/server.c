@@ -1,0 +1,254 @@
+/* The server: its state, its routes, who may come in; see server.h. */
+#include "server/server_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "server/anthropic.h"
+#include "server/listen.h"
+#include "server/ollama.h"
+#include "server/openai.h"
+#include "server/status.h"
+
+enum { BODIES_FACTOR = 8 }; /* bodies held at once, in largest ones */
+
+struct route {
+    const char *method, *path; /* a path's * is one word */
+    bool open;                 /* without a key */
+    void (*answer)(struct server *s, struct exchange *x);
+};
+
+static const struct route routes[] = {
+    {"GET", "/health", true, status_health},
+    {"GET", "/metrics", false, status_metrics},
+    {"GET", "/v1/models", false, openai_models},
+    {"GET", "/v1/models/*", false, openai_model},
+    {"POST", "/v1/chat/completions", false, openai_chat},
+    {"POST", "/v1/completions", false, openai_text},
+    {"POST", "/v1/messages", false, anthropic_messages},
+    {"POST", "/v1/messages/count_tokens", false, anthropic_count},
+    {"POST", "/api/chat", false, ollama_chat},
+    {"POST", "/api/generate", false, ollama_generate},
+    {"GET", "/api/tags", false, ollama_tags},
+    {"GET", "/api/ps", false, ollama_tags},
+    {"POST", "/api/show", false, ollama_show},
+    {"GET", "/api/version", false, ollama_version},
+    {"GET", "/v1/requests", false, status_requests},
+    {"POST", "/v1/requests/*/cancel", false, status_cancel},
+};
+
+static void handle(void *ctx, struct exchange *x);
+static const char *refuse(void *ctx, const struct exchange *x, int status, const char *why,
+                          struct buf *out);
+
+static struct server *make(const struct server_options *o)
+{
+    struct server *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->o = *o;
+    s->opened_ns = clock_ns();
+    s->opened_unix_s = clock_unix_s();
+    pthread_rwlock_init(&s->lock, NULL);
+    return s;
+}
+
+int server_open(const struct server_options *o, const struct server_settings *set,
+                struct server **out, struct err *e)
+{
+    struct server *s = make(o);
+    int fd = -1;
+    *out = NULL;
+    if (!s)
+        return ERR(e, E_NOMEM, "no memory for the server");
+    int rc = server_change(s, set, e);
+    if (!rc)
+        rc = pump_open(&s->pump, e);
+    if (!rc)
+        rc = listen_open(o->listen, &fd, &s->address, e);
+    if (!rc)
+        rc = http_start(&(struct http_options){.listen_fd = fd,
+                                               .connections = o->connections,
+                                               .idle_s = o->idle_s,
+                                               .body_max = o->body_max,
+                                               .bodies_max = o->body_max * BODIES_FACTOR,
+                                               .waiting_max = o->waiting_max,
+                                               .cors = o->cors,
+                                               .handle = handle,
+                                               .refuse = refuse,
+                                               .ctx = s},
+                        &s->http, e);
+    if (rc)
+        server_close(s);
+    else
+        *out = s;
+    return rc;
+}
+
+const char *server_address(const struct server *s)
+{
+    return buf_str(&s->address);
+}
+
+int server_change(struct server *s, const struct server_settings *set, struct err *e)
+{
+    struct keys keys = {0};
+    if (keys_read(set->key_file, set->key, &keys, e))
+        return -e->code;
+    pthread_rwlock_wrlock(&s->lock);
+    struct keys old = s->keys;
+    s->keys = keys;
+    s->defaults = set->defaults;
+    s->log_requests = set->log_requests;
+    pthread_rwlock_unlock(&s->lock);
+    keys_free(&old);
+    return 0;
+}
+
+struct ask_defaults server_defaults(struct server *s)
+{
+    pthread_rwlock_rdlock(&s->lock);
+    const struct ask_defaults d = s->defaults;
+    pthread_rwlock_unlock(&s->lock);
+    return d;
+}
+
+int server_ready(struct server *s, struct model *m, struct err *e)
+{
+    s->model = m;
+    if (schedule_open(m, &s->o.schedule, &s->schedule, e))
+        return -e->code;
+    atomic_store(&s->ready, true);
+    return 0;
+}
+
+void server_drain(struct server *s, double seconds)
+{
+    atomic_store(&s->draining, true);
+    http_quiesce(s->http);
+    if (s->schedule) {
+        schedule_drain(s->schedule);
+        (void)schedule_idle(s->schedule, seconds);
+    }
+    for (int ms = 0; pump_replies(s->pump) && ms < 1000 && seconds > 0; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* http_stop loses every exchange, so that every reply cancels its tickets and ends. */
+void server_close(struct server *s)
+{
+    if (!s)
+        return;
+    atomic_store(&s->draining, true);
+    if (s->http)
+        http_stop(s->http);
+    while (s->pump && pump_replies(s->pump))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (s->schedule)
+        schedule_close(s->schedule);
+    pump_close(s->pump);
+    http_free(s->http);
+    keys_free(&s->keys);
+    buf_free(&s->address);
+    pthread_rwlock_destroy(&s->lock);
+    mem_free(s);
+}
+
+/* --- requests --- */
+
+static bool matches(const char *pattern, const char *path)
+{
+    while (*pattern && *pattern != '*' && *pattern == *path)
+        pattern++, path++;
+    if (*pattern != '*')
+        return *pattern == *path;
+    const size_t word = strcspn(path, "/");
+    return word && matches(pattern + 1, path + word);
+}
+
+/* The route, or NULL; *known: the path is there with another method. */
+static const struct route *find(const struct exchange *x, bool *known)
+{
+    const char *method = exchange_method(x);
+    *known = false;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (!matches(routes[i].path, exchange_path(x)))
+            continue;
+        *known = true;
+        if (strcmp(routes[i].method, method) == 0 ||
+            (strcmp(method, "HEAD") == 0 && strcmp(routes[i].method, "GET") == 0))
+            return &routes[i];
+    }
+    return NULL;
+}
+
+/* The key a client shows: "Authorization: Bearer KEY" or "x-api-key: KEY". */
+static bool allowed(struct server *s, const struct exchange *x)
+{
+    static const char bearer[] = "Bearer ";
+    const char *key = exchange_header(x, "Authorization");
+    key = key && strncmp(key, bearer, strlen(bearer)) == 0 ? key + strlen(bearer)
+                                                           : exchange_header(x, "x-api-key");
+    pthread_rwlock_rdlock(&s->lock);
+    const bool ok = s->keys.n == 0 || keys_match(&s->keys, key);
+    pthread_rwlock_unlock(&s->lock);
+    return ok;
+}
+
+static void refuse_with(struct exchange *x, int status, const char *why)
+{
+    struct wrong w = {0};
+    (void)ERR(&w.e, E_ARG, "%s", why);
+    api_refuse(x, status, &w);
+}
+
+/* A browser asks whether a page of another origin may send its request. */
+static void preflight(struct exchange *x)
+{
+    struct buf nothing = BUF_INIT;
+    exchange_set_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    exchange_set_header(x, "Access-Control-Allow-Headers",
+                        "Authorization, Content-Type, X-API-Key, X-Request-ID, "
+                        "Anthropic-Version, Anthropic-Beta, "
+                        "Anthropic-Dangerous-Direct-Browser-Access, X-Stainless-Arch, "
+                        "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+                        "X-Stainless-Retry-Count, X-Stainless-Runtime, "
+                        "X-Stainless-Runtime-Version, X-Stainless-Timeout, "
+                        "X-Stainless-Helper-Method");
+    exchange_set_header(x, "Access-Control-Max-Age", "600");
+    exchange_reply(x, 204, NULL, &nothing);
+}
+
+static void handle(void *ctx, struct exchange *x)
+{
+    struct server *s = ctx;
+    bool known;
+    const struct route *r = find(x, &known);
+    if (s->o.cors && strcmp(exchange_method(x), "OPTIONS") == 0)
+        preflight(x);
+    else if (!r && known)
+        refuse_with(x, 405, "this path wants another method");
+    else if (!r)
+        refuse_with(x, 404, "there is nothing at this path; docs/api.md lists what there is");
+    else if (!r->open && !allowed(s, x))
+        refuse_with(x, 401, "this server wants an API key: Authorization: Bearer KEY");
+    else
+        r->answer(s, x);
+}
+
+static const char *refuse(void *ctx, const struct exchange *x, int status, const char *why,
+                          struct buf *out)
+{
+    struct wrong w = {0};
+    struct err e = {0};
+    (void)ctx;
+    (void)ERR(&w.e, E_ARG, "%s", why);
+    json_t *v = api_error(exchange_path(x), status, &w);
+    out->failed |= json_print(v, JSON_COMPACT, out, &e) != 0;
+    json_decref(v);
+    return TYPE_JSON;
+}

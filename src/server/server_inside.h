@@ -1,0 +1,32 @@
+/* What the files of the server share about it. */
+#ifndef SERVER_SERVER_INSIDE_H
+#define SERVER_SERVER_INSIDE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/http.h"
+#include "server/keys.h"
+#include "server/reply.h"
+#include "server/server.h"
+
+struct server {
+    struct server_options o;
+    struct http *http;
+    struct buf address;
+    struct pump *pump;
+    struct model *model;       /* borrowed; set before `schedule` */
+    struct schedule *schedule; /* owned */
+    atomic_bool ready, draining;
+    uint64_t opened_ns;
+    int64_t opened_unix_s;
+    pthread_rwlock_t lock; /* guards what a reload changes: */
+    struct ask_defaults defaults;
+    struct keys keys;
+    bool log_requests;
+};
+
+/* A copy of what holds now. */
+struct ask_defaults server_defaults(struct server *s);
+
+#endif

@@ -1,0 +1,170 @@
+/* Settings of `cherenkov serve`: from a file, printed, reloaded on SIGHUP or refused whole; keys;
+ * unix sockets; SIGTERM lets a request that runs end. */
+#include "tests/aid_serve.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "tests/aid_demo.h"
+
+#define HELLO                                                                                      \
+    "{'messages': [{'role': 'user', 'content': 'Hello!'}], 'temperature': 0, 'max_tokens': 2}"
+
+static char *model, *store, *config, *keys;
+
+static int setup(void **state)
+{
+    (void)state;
+    model = aid_demo_pack();
+    store = file_join(model, "packed");
+    config = file_join(model, "conf");
+    keys = file_join(model, "keys");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    mem_free(store);
+    mem_free(config);
+    mem_free(keys);
+    aid_rmdir(model);
+    return 0;
+}
+
+static void write_text(const char *path, const char *text)
+{
+    aid_write(path, text, strlen(text));
+}
+
+static int status_with(const struct aid_server *s, const char *header)
+{
+    struct aid_answer a;
+    aid_http(s->url, "GET", "/v1/models", header, NULL, &a);
+    const int status = a.status;
+    aid_answer_free(&a);
+    return status;
+}
+
+static void test_settings_are_printed_as_a_file(void **state)
+{
+    struct aid_output o;
+    (void)state;
+    write_text(config, "max_ctx = 512;\nmodel_name = [\"a\", \"b\"];\ntop_p = 0.5;\n");
+    const char *argv[] = {"cherenkov", "serve", "--config",       config,
+                          "--top-p",   "0.25",  "--print-config", NULL};
+    aid_run(argv, NULL, &o);
+    assert_int_equal(o.status, 0);
+    assert_non_null(strstr(buf_str(&o.out), "\nmax_ctx = 512;\n"));
+    assert_non_null(strstr(buf_str(&o.out), "\nmodel_name = [\"a\", \"b\"];\n"));
+    assert_non_null(strstr(buf_str(&o.out), "\ntop_p = 0.25;\n"));
+    assert_non_null(strstr(buf_str(&o.out), "\n# temperature = ...;\n"));
+    write_text(config, buf_str(&o.out));
+    struct aid_output again;
+    const char *second[] = {"cherenkov", "serve", "--config", config, "--print-config", NULL};
+    aid_run(second, NULL, &again);
+    assert_string_equal(buf_str(&again.out), buf_str(&o.out));
+    aid_output_free(&o);
+    aid_output_free(&again);
+    write_text(config, "max_ctx = 512;\nmax_cxt = 1;\n");
+    aid_run(second, NULL, &again);
+    assert_int_equal(again.status, 3);
+    assert_non_null(strstr(buf_str(&again.err), "conf: line 2: there is no setting 'max_cxt'"));
+    aid_output_free(&again);
+}
+
+static void test_reload_takes_all_or_nothing(void **state)
+{
+    struct aid_server s;
+    (void)state;
+    write_text(keys, "first\n");
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "api_key_file = \"%s\";\nqueue = 5;\n", keys);
+    write_text(config, buf_str(&text));
+    aid_serve(&s, store, (const char *const[]){"--config", config, NULL});
+    assert_int_equal(status_with(&s, ""), 401);
+    assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 200);
+    assert_int_equal(status_with(&s, "x-api-key: second\r\n"), 401);
+    write_text(keys, "second\n");
+    buf_puts(&text, "queue = ;\n");
+    write_text(config, buf_str(&text));
+    kill(s.pid, SIGHUP);
+    aid_serve_said(&s, "nothing was reloaded: ");
+    aid_serve_said(&s, "conf: line 3: ");
+    assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 200);
+    buf_clear(&text);
+    buf_printf(&text, "api_key_file = \"%s\";\nqueue = 6;\n", keys);
+    write_text(config, buf_str(&text));
+    kill(s.pid, SIGHUP);
+    aid_serve_said(&s, "conf: line 2: queue changes at a restart only");
+    assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 200);
+    buf_clear(&text);
+    buf_printf(&text, "api_key_file = \"%s\";\nqueue = 5;\ntemperature = 0.0;\n", keys);
+    write_text(config, buf_str(&text));
+    kill(s.pid, SIGHUP);
+    aid_serve_said(&s, "settings were reloaded");
+    assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 401);
+    assert_int_equal(status_with(&s, "x-api-key: second\r\n"), 200);
+    assert_int_equal(aid_serve_stop(&s), 0);
+    buf_free(&text);
+}
+
+static void test_a_request_that_runs_may_end(void **state)
+{
+    struct aid_server s;
+    struct aid_answer a;
+    static const char body[] = "{\"prompt\": \"Once\", \"max_tokens\": 400, \"ignore_eos\": true}";
+    char text[256];
+    (void)state;
+    aid_serve(&s, store, NULL);
+    const int fd = aid_http_connect(s.url);
+    snprintf(text, sizeof text,
+             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(body), body);
+    aid_http_send(fd, text);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    kill(s.pid, SIGTERM);
+    aid_http_read(fd, &a);
+    assert_int_equal(a.status, 200);
+    assert_non_null(strstr(buf_str(&a.body), "\"finish_reason\":\"length\""));
+    aid_answer_free(&a);
+    close(fd);
+    int status;
+    waitpid(s.pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    mem_free(s.log);
+    mem_free(s.url);
+    aid_rmdir(s.dir);
+}
+
+static void test_a_unix_socket(void **state)
+{
+    struct aid_server s;
+    struct buf where = BUF_INIT;
+    (void)state;
+    buf_printf(&where, "unix:%s/socket", model);
+    aid_serve(&s, store, (const char *const[]){"--listen", buf_str(&where), NULL});
+    assert_string_equal(s.url, buf_str(&where));
+    json_t *v = aid_ask(&s, "/v1/chat/completions", HELLO, 200);
+    assert_string_equal(aid_string(v, "choices.0.finish_reason"), "length");
+    json_decref(v);
+    assert_int_equal(aid_serve_stop(&s), 0);
+    buf_free(&where);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settings_are_printed_as_a_file),
+        cmocka_unit_test(test_reload_takes_all_or_nothing),
+        cmocka_unit_test(test_a_request_that_runs_may_end),
+        cmocka_unit_test(test_a_unix_socket),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
