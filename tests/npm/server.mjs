@@ -1,0 +1,244 @@
+// The server against the libraries that its users have: `openai`, `@anthropic-ai/sdk`, `ollama`,
+// and `ai` with its OpenAI-compatible provider. The packed demonstration model answers; greedy, so
+// that what it says is known.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const require = createRequire(`${process.env.NPM_ROOT}/`);
+const load = (name) => import(pathToFileURL(require.resolve(name)));
+const program = `${process.env.B}/cherenkov`;
+const room = mkdtempSync(join(tmpdir(), 'cherenkov-'));
+const key = 'a key of this test';
+const hello = [{ role: 'user', content: 'Hello!' }];
+const greeting = 'Hello! Shall I tell you a story?';
+const story = [{ role: 'user', content: 'Tell me a story.' }];
+
+// Starts the server on a free port; resolves with its address once it is ready.
+function start(store) {
+    const args = ['serve', store, '--listen', '127.0.0.1:0', '--api-key-file', `${room}/keys`];
+    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    return new Promise((resolve, reject) => {
+        let said = '';
+        child.on('exit', (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
+        child.stderr.on('data', (data) => {
+            said += data;
+            const address = /listening on (http:\S+);/.exec(said);
+            if (address && /cherenkov: ready/.test(said)) resolve({ child, url: address[1] });
+        });
+    });
+}
+
+async function collect(stream) {
+    const all = [];
+    for await (const piece of stream) all.push(piece);
+    return all;
+}
+
+// Rejects with an error of this status whose message says this.
+async function refused(promise, status, says) {
+    await assert.rejects(promise, (e) => {
+        const found = e.status ?? e.statusCode ?? e.status_code;
+        assert.equal(found, status, `${e}`);
+        assert.match(`${e.message} ${e.responseBody ?? ''}`, says);
+        return true;
+    });
+}
+
+// The server has nothing left to do, soon after a client has left.
+async function idle(url) {
+    for (let i = 0; i < 200; i++) {
+        const reply = await fetch(`${url}/v1/requests`, { headers: { 'x-api-key': key } });
+        if ((await reply.json()).data.length === 0) return;
+        await new Promise((r) => setTimeout(r, 25));
+    }
+    assert.fail('a request still runs');
+}
+
+async function openai(url) {
+    const { default: OpenAI } = await load('openai');
+    const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+    const model = 'cherenkov';
+    const one = (rest) => client.chat.completions.create({
+        model, messages: hello, temperature: 0, ...rest });
+
+    assert.equal((await client.models.list()).data[0].id, model);
+    assert.equal((await client.models.retrieve(model)).id, model);
+    const whole = await one({});
+    assert.equal(whole.choices[0].message.content, greeting);
+    assert.equal(whole.choices[0].finish_reason, 'stop');
+    assert.equal(whole.usage.total_tokens,
+        whole.usage.prompt_tokens + whole.usage.completion_tokens);
+
+    const chunks = await collect(await one({
+        stream: true, stream_options: { include_usage: true } }));
+    const text = (list) => list.map((c) => c.choices[0]?.delta.content ?? '').join('');
+    assert.equal(text(chunks), greeting);
+    assert.equal(chunks[0].choices[0].delta.role, 'assistant');
+    assert.equal(chunks.at(-2).choices[0].finish_reason, 'stop');
+    assert.deepEqual(chunks.at(-1).usage.completion_tokens, whole.usage.completion_tokens);
+
+    const helped = client.chat.completions.stream({ model, messages: hello, temperature: 0 });
+    assert.equal(await helped.finalContent(), greeting);
+
+    const several = await one({ n: 2, max_tokens: 3, temperature: 1, seed: 3 });
+    assert.deepEqual(several.choices.map((c) => c.index), [0, 1]);
+    assert.equal(several.choices[0].finish_reason, 'length');
+    const stopped = await one({ stop: ['tell', 'never'] });
+    assert.equal(stopped.choices[0].message.content, 'Hello! Shall I ');
+    const likely = (await one({ logprobs: true, top_logprobs: 2 })).choices[0].logprobs.content;
+    assert.equal(likely.map((t) => t.token).join(''), greeting);
+    assert.equal(likely[0].top_logprobs.length, 2);
+    assert.equal(likely[0].top_logprobs[0].token, likely[0].token);
+    const developer = await one({ messages: [
+        { role: 'system', content: 'You tell stories.' }, ...hello,
+        { role: 'developer', content: [{ type: 'text', text: 'Be brief.' }] }] });
+    assert.equal(developer.choices[0].finish_reason, 'stop');
+    const thought = await one({ reasoning_effort: 'low', max_tokens: 8 });
+    assert.ok(thought.choices[0].message.reasoning_content.length > 0);
+    assert.equal(thought.choices[0].message.content, '');
+
+    const raw = await client.completions.create({
+        model, prompt: 'Once upon a time', max_tokens: 12, temperature: 0, echo: true });
+    assert.match(raw.choices[0].text, /^Once upon a time, there was /);
+
+    const wrong = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'wrong', maxRetries: 0 });
+    await refused(wrong.models.list(), 401, /API key/);
+    await refused(one({ temperature: 3 }), 400, /temperature: want a number from 0 to 2/);
+    await refused(one({ temprature: 1 }), 400, /temprature: there is no such field/);
+    await refused(one({ model: 'gpt-5' }), 404, /there is no model 'gpt-5'/);
+    await refused(one({ messages: [{ role: 'user', content: [
+        { type: 'image_url', image_url: { url: 'data:' } }] }] }), 400, /image_url/);
+    await refused(one({ messages: [{ role: 'user', content: 'word '.repeat(9000) }] }), 400,
+        /context/);
+
+    const long = await one({ messages: story, stream: true, ignore_eos: true });
+    for await (const chunk of long) if (chunk.choices[0]?.delta.content) break;
+    long.controller.abort();
+    await idle(url);
+    const stopping = new AbortController();
+    const cut = client.chat.completions.create({ model, messages: story, ignore_eos: true },
+        { signal: stopping.signal });
+    setTimeout(() => stopping.abort(), 50);
+    await assert.rejects(cut);
+    await idle(url);
+}
+
+async function anthropic(url) {
+    const { default: Anthropic } = await load('@anthropic-ai/sdk');
+    const client = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 });
+    const model = 'cherenkov';
+    const ask = { model, max_tokens: 40, temperature: 0, messages: hello };
+    const whole = await client.messages.create(ask);
+    assert.equal(whole.content[0].text, greeting);
+    assert.equal(whole.stop_reason, 'end_turn');
+    assert.ok(whole.usage.output_tokens > 0);
+
+    const stream = client.messages.stream({ ...ask, system: [
+        { type: 'text', text: 'You tell stories.', cache_control: { type: 'ephemeral' } }] });
+    const seen = (await collect(stream)).map((e) => e.type);
+    assert.equal(seen[0], 'message_start');
+    assert.equal(seen[1], 'content_block_start');
+    assert.deepEqual(seen.slice(-3), ['content_block_stop', 'message_delta', 'message_stop']);
+    assert.equal((await stream.finalMessage()).stop_reason, 'end_turn');
+
+    const short = await client.messages.create({ ...ask, stop_sequences: ['tell'] });
+    assert.equal(short.stop_reason, 'stop_sequence');
+    assert.equal(short.stop_sequence, 'tell');
+    const thought = await client.messages.create({
+        ...ask, temperature: 1, max_tokens: 6, thinking: { type: 'enabled', budget_tokens: 1024 } });
+    assert.equal(thought.content[0].type, 'thinking');
+    assert.equal(thought.stop_reason, 'max_tokens');
+    const count = await client.messages.countTokens({ model, messages: hello });
+    assert.equal(count.input_tokens,
+        whole.usage.input_tokens + whole.usage.cache_read_input_tokens);
+
+    const wrong = new Anthropic({ baseURL: url, apiKey: 'wrong', maxRetries: 0 });
+    await refused(wrong.messages.create(ask), 401, /authentication_error/);
+    await refused(client.messages.create({ ...ask, top_p: 2 }), 400, /top_p/);
+    await refused(client.messages.create({ ...ask, messages: [{ role: 'user', content: [
+        { type: 'image', source: { type: 'url', url: 'http://localhost/' } }] }] }), 400, /image/);
+    const long = client.messages.stream({ ...ask, max_tokens: 3000, messages: story });
+    for await (const event of long) if (event.type === 'content_block_delta') break;
+    long.abort();
+    await idle(url);
+}
+
+async function ollama(url) {
+    const { Ollama } = await load('ollama');
+    const client = new Ollama({ host: url, headers: { Authorization: `Bearer ${key}` } });
+    const model = 'cherenkov';
+    const options = { temperature: 0 };
+    assert.equal((await client.list()).models[0].name, 'cherenkov:latest');
+    assert.ok((await client.show({ model })).capabilities.includes('completion'));
+    const whole = await client.chat({ model, messages: hello, options });
+    assert.equal(whole.message.content, greeting);
+    assert.equal(whole.done_reason, 'stop');
+    const pieces = await collect(await client.chat({
+        model, messages: hello, options, stream: true }));
+    assert.equal(pieces.map((p) => p.message.content).join(''), greeting);
+    assert.ok(pieces.at(-1).done && pieces.at(-1).eval_count > 0);
+    const generated = await client.generate({ model, prompt: 'Hello!', options });
+    assert.equal(generated.response, greeting);
+    const raw = await client.generate({
+        model, prompt: 'Once upon a time', raw: true, options: { ...options, num_predict: 5 } });
+    assert.match(raw.response, /^, there was /);
+    assert.equal(raw.done_reason, 'length');
+    const thought = await client.chat({
+        model, messages: hello, think: true, options: { ...options, num_predict: 6 } });
+    assert.ok(thought.message.thinking.length > 0);
+    await refused(client.chat({ model: 'other', messages: hello }), 404, /no model/);
+    await refused(client.chat({ model, messages: hello, options: { mirostat: 2 } }), 400,
+        /mirostat/);
+    const long = await client.generate({ model, prompt: 'Tell me a story.', stream: true });
+    for await (const piece of long) if (piece.response) break;
+    long.abort();
+    await idle(url);
+}
+
+async function vercel(url) {
+    const { generateText, streamText } = await load('ai');
+    const { createOpenAICompatible } = await load('@ai-sdk/openai-compatible');
+    const provider = createOpenAICompatible({
+        name: 'cherenkov', baseURL: `${url}/v1`, apiKey: key, includeUsage: true });
+    const ask = { model: provider('cherenkov'), temperature: 0, maxRetries: 0, prompt: 'Hello!' };
+    const whole = await generateText(ask);
+    assert.equal(whole.text, greeting);
+    assert.equal(whole.finishReason, 'stop');
+    const stream = streamText(ask);
+    assert.equal((await collect(stream.textStream)).join(''), greeting);
+    assert.ok((await stream.usage).outputTokens > 0);
+    const thought = await generateText({
+        ...ask, maxOutputTokens: 8, providerOptions: { cherenkov: { reasoningEffort: 'low' } } });
+    assert.ok(thought.reasoningText.length > 0);
+    await refused(generateText({ ...ask, model: provider('other') }), 404, /no model/);
+    const stopping = new AbortController();
+    const long = streamText({ ...ask, prompt: 'Tell me a story.', abortSignal: stopping.signal,
+        onError: () => {} });
+    for await (const piece of long.textStream) if (piece) { stopping.abort(); break; }
+    await idle(url);
+}
+
+let server;
+try {
+    writeFileSync(`${room}/keys`, `# of the test\n${key}\n`);
+    execFileSync(program, ['pack', 'models/demo', '--output', `${room}/store`], { stdio: 'pipe' });
+    server = await start(`${room}/store`);
+    for (const client of [openai, anthropic, ollama, vercel]) {
+        await client(server.url);
+        console.log(`${client.name}: fine`);
+    }
+    const ended = new Promise((resolve) => server.child.on('exit', resolve));
+    server.child.removeAllListeners('exit');
+    server.child.on('exit', () => {});
+    const status = new Promise((resolve) => server.child.on('exit', resolve));
+    server.child.kill('SIGTERM');
+    assert.equal(await Promise.race([status, ended]), 0);
+} finally {
+    server?.child.kill('SIGKILL');
+    rmSync(room, { recursive: true, force: true });
+}
