@@ -142,7 +142,7 @@ static void drop(struct reading *r)
     mem_free(r);
 }
 
-/* Command line for --config, then the file, then the command line again, which has the last word. */
+/* Command line for --config, then the file, then the command line again: it has the last word. */
 static int read_settings(int argc, char **argv, struct reading **out, struct err *e)
 {
     struct reading *r = mem_alloc(sizeof *r);
