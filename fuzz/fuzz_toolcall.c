@@ -23,7 +23,6 @@ struct record {
 static void note(void *ctx, const struct toolcall_event *event)
 {
     struct record *r = ctx;
-    struct err e = {0};
     json_t *v = NULL;
     if (event->kind == TOOLCALL_TEXT)
         buf_add(&r->text, event->text, event->len);
@@ -33,7 +32,8 @@ static void note(void *ctx, const struct toolcall_event *event)
         buf_add(&r->arguments, event->text, event->len);
     if (event->kind != TOOLCALL_END)
         return;
-    if (r->utf8 && json_parse(buf_str(&r->arguments), r->arguments.len, "arguments", &v, &e))
+    v = json_loadb(buf_str(&r->arguments), r->arguments.len, JSON_ALLOW_NUL, NULL);
+    if (r->utf8 && !v)
         abort();
     json_decref(v);
     buf_add(&r->calls, r->arguments.data, r->arguments.len);

@@ -56,6 +56,7 @@ int grammar_of_gbnf(const char *text, size_t len, enum grammar_start start, stru
 int grammar_of_object(enum grammar_start start, struct grammar **out, struct err *e)
 {
     json_t *schema = json_pack("{s:s}", "type", "object");
+    *out = NULL;
     int rc = schema ? grammar_of_schema(schema, start, out, e)
                     : ERR(e, E_NOMEM, "no memory for a grammar");
     json_decref(schema);
@@ -66,6 +67,7 @@ int grammar_of_schema(const json_t *schema, enum grammar_start start, struct gra
                       struct err *e)
 {
     struct buf text = BUF_INIT;
+    *out = NULL;
     int rc = schema_write(schema, &text, e);
     if (!rc)
         rc = make(text.data, text.len, true, start, out, e);
@@ -77,6 +79,7 @@ int grammar_of_tools(const struct toolset *t, const char *only, bool several,
                      enum grammar_start start, struct grammar **out, struct err *e)
 {
     struct buf text = BUF_INIT;
+    *out = NULL;
     int rc = schema_write_tools(t, only, several, &text, e);
     if (!rc)
         rc = make(text.data, text.len, true, start, out, e);
