@@ -125,7 +125,7 @@ static void put_key(struct toolcall *c)
     buf_puts(&c->piece, json_object_size(c->given) ? ",\"" : "{\"");
     toolvalue_escape(c->parameter, strlen(c->parameter), &c->piece);
     buf_puts(&c->piece, "\":");
-    if (json_object_set_new(c->given, c->parameter, json_true()))
+    if (json_object_set_new_nocheck(c->given, c->parameter, json_true()))
         c->piece.failed = true;
 }
 
