@@ -4,7 +4,7 @@
 # uses the library could be linked statically.
 set -eu
 : "${CHERENKOV_BUILD:=build/release}"
-libs="jansson pcre2-8 utf8proc xxhash edit uring"
+libs="jansson pcre2-8 utf8proc xxhash edit uring microhttpd"
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 
@@ -33,7 +33,7 @@ echo "note: names compared with those of $compared libraries"
 # Sanitized objects need their runtime's flags.
 case $CHERENKOV_BUILD in */release | */debug) ;; *) echo "cases: 1"; exit 0 ;; esac
 static() {
-    pkg-config --libs jansson libpcre2-8 libutf8proc libxxhash libedit |
+    pkg-config --libs jansson libpcre2-8 libutf8proc libxxhash libedit libmicrohttpd libconfig |
         sed 's/-ljansson/-l:libjansson.a/'
     [ ! -e "$(cc -print-file-name=liburing.so)" ] || echo -luring
 }
