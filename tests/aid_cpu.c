@@ -1,5 +1,7 @@
 /* Engines on packed stores: see aid_cpu.h. */
 #include "tests/aid_cpu.h"
+#include "gpu/device.h"
+#include "gpu/gpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -134,4 +136,29 @@ void aid_same_floats(const float *got, const float *want, size_t n, const char *
         if (memcmp(&got[i], &want[i], sizeof *got) != 0)
             fail_msg("%s: value %zu is %.9g, want the bits of %.9g", what, i, (double)got[i],
                      (double)want[i]);
+}
+
+const struct engine_ops *aid_engine_chosen(int argc, char **argv)
+{
+    struct device_info device;
+    struct err e = {0};
+    if (argc < 2 || strcmp(argv[1], "cpu") == 0)
+        return &cpu_engine;
+    assert_string_equal(argv[1], "gpu");
+    setenv("CHERENKOV_DEVICE", "any", 0);
+    if (device_pick(NULL, &device, &e)) {
+        printf("no device: %s\n", e.msg);
+        exit(77);
+    }
+    return &gpu_engine;
+}
+
+void aid_open_tampered(const struct engine_ops *ops, const struct weights *w,
+                       const struct engine_options *o, struct reader *reader, uint64_t evict_seed,
+                       struct aid_run *r)
+{
+    struct err e = {0};
+    bool gpu = ops == &gpu_engine;
+    assert_ok((gpu ? gpu_open_tampered : cpu_open_tampered)(w, o, reader, evict_seed, &r->g, &e),
+              e);
 }

@@ -27,6 +27,13 @@ struct aid_run {
 extern const struct engine_options aid_run_defaults; /* with drafts, two threads, a small memory */
 void aid_run_open(struct aid_run *r, const struct engine_ops *ops, const struct weights *w,
                   const struct engine_options *o, int ctx);
+/* The engine that a test program's first argument names, "cpu" without one. For "gpu" any device
+ * will do (CHERENKOV_DEVICE says which); the program ends with 77 where there is none. */
+const struct engine_ops *aid_engine_chosen(int argc, char **argv);
+/* Opens r->g by cpu_open_tampered, or what is the same of another engine that streams. */
+void aid_open_tampered(const struct engine_ops *ops, const struct weights *w,
+                       const struct engine_options *o, struct reader *reader, uint64_t evict_seed,
+                       struct aid_run *r);
 void aid_run_close(struct aid_run *r);
 /* Steps the tokens, `each` at a time, and commits them; logits [n][vocab], or NULL. */
 void aid_run_feed(struct aid_run *r, const int32_t *tokens, int n, int each, float *logits);

@@ -1,5 +1,6 @@
-/* Engine "cpu" against engine "reference", by what the next token may be: on the texts of the demo
- * model's goldens with what the reference says after them, and on every golden model. */
+/* Engine "cpu", or the one that argv names, against engine "reference", by what the next token may
+ * be: on the texts of the demo model's goldens with what the reference says after them, and on
+ * every golden model. */
 #include "tests/aid_test.h"
 
 #include <jansson.h>
@@ -48,9 +49,10 @@ static int ids_of(const json_t *list, int32_t *out)
     return (int)n;
 }
 
-/* Tokens of each text, and of what the reference samples behind it. `test_cpu 2000 760` is 4,000
- * tokens of the demo, in a minute. */
+/* Tokens of each text, and of what the reference samples behind it. `test_cpu cpu 2000 760` is
+ * 4,000 tokens of the demo, in a minute. */
 static int most = 400, more = 60;
+static const struct engine_ops *engine;
 
 static void test_demo(void **state)
 {
@@ -63,7 +65,7 @@ static void test_demo(void **state)
     (void)state;
     aid_packed_open(&p, DEMO);
     aid_run_open(&ref, &reference_engine, &p.w, &aid_run_defaults, TEXT_MAX);
-    aid_run_open(&cpu, &cpu_engine, &p.w, &aid_run_defaults, TEXT_MAX);
+    aid_run_open(&cpu, engine, &p.w, &aid_run_defaults, TEXT_MAX);
     json_array_foreach(json_object_get(goldens, "sequences"), i, one)
     {
         int n = ids_of(json_object_get(one, "tokens"), text);
@@ -96,7 +98,7 @@ static void check_golden(const char *name)
     int32_t text[N];
     aid_packed_open(&p, aid_golden(name));
     aid_run_open(&ref, &reference_engine, &p.w, &aid_run_defaults, 2 * N);
-    aid_run_open(&cpu, &cpu_engine, &p.w, &aid_run_defaults, 2 * N);
+    aid_run_open(&cpu, engine, &p.w, &aid_run_defaults, 2 * N);
     aid_tokens(7, ref.vocab, N, text);
     aid_run_compare(&ref, &cpu, text, aid_slower() > 1 ? N / 4 : N, &s);
     print_message("worst: %s: best token the same in %ld of %ld, KL %.2e, largest %.2e\n", name,
@@ -123,10 +125,11 @@ int main(int argc, char **argv)
         most = 40;
         more = 4;
     }
-    if (argc > 2) {
-        most = (int)strtol(argv[1], NULL, 10);
-        more = (int)strtol(argv[2], NULL, 10);
+    if (argc > 3) {
+        most = (int)strtol(argv[2], NULL, 10);
+        more = (int)strtol(argv[3], NULL, 10);
     }
+    engine = aid_engine_chosen(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_demo),
         cmocka_unit_test(test_goldens),

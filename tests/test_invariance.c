@@ -1,6 +1,7 @@
-/* Engine "cpu": the same bits, whatever the way to them. Each test compares logits, drafts and the
- * bytes of a save, all exactly, with a run of single steps. The whole list runs on two models:
- * "micro" at every position, and the demonstration model around its QSA budget. */
+/* An engine ("cpu", or the one that argv names): the same bits, whatever the way to them. Each test
+ * compares logits, drafts and the bytes of a save, all exactly, with a run of single steps. The
+ * whole list runs on two models: "micro" at every position, and the demonstration model around its
+ * QSA budget; of other engines on the first alone. */
 #include "tests/aid_test.h"
 
 #include <stdlib.h>
@@ -33,6 +34,7 @@ static const struct subject subjects[] = {
 };
 
 static const struct subject *subject;
+static const struct engine_ops *engine;
 static struct aid_packed packed;
 static int32_t text[TEXT];
 static int n_base, n_text, n_steps; /* n_steps: behind n_base and before the tail */
@@ -49,7 +51,7 @@ static int set_up(void **state)
     aid_packed_open(&packed, subject->checkpoint);
     assert_int_equal(packed.w.config.index_budget, subject->budget);
     aid_tokens(11, packed.w.config.vocab, TEXT, text);
-    stretch = aid_slower() > 1 ? &subject->slow : &subject->quick;
+    stretch = aid_slower() > 1 || engine != &cpu_engine ? &subject->slow : &subject->quick;
     n_base = stretch->n_base;
     n_text = stretch->n_text;
     n_steps = n_text - TAIL - n_base;
@@ -77,7 +79,7 @@ static void add_save(struct aid_run *r, struct buf *out)
 static void make_base(void)
 {
     struct aid_run r;
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     aid_run_prefill(&r, text, n_base, 64, NULL);
     add_save(&r, &base);
     aid_run_close(&r);
@@ -131,7 +133,7 @@ static void truth(struct buf *out)
 {
     struct aid_run r;
     buf_clear(out);
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     begin(&r);
     aid_run_feed(&r, text + n_base, n_steps, 1, NULL);
     add_tail(&r, out);
@@ -146,7 +148,7 @@ static void test_chunks(void **state)
     struct aid_run r;
     (void)state;
     o.chunk = TEXT;
-    aid_run_open(&r, &cpu_engine, &packed.w, &o, CTX);
+    aid_run_open(&r, engine, &packed.w, &o, CTX);
     for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
         buf_clear(&got);
         begin(&r);
@@ -164,7 +166,7 @@ static void test_step_sizes(void **state)
     struct buf got = BUF_INIT;
     struct aid_run r;
     (void)state;
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         buf_clear(&got);
         begin(&r);
@@ -181,11 +183,13 @@ static void test_threads(void **state)
     struct engine_options o = aid_run_defaults;
     struct buf got = BUF_INIT;
     (void)state;
+    if (engine != &cpu_engine)
+        skip();
     for (int threads = 1; threads <= 4; threads++) {
         struct aid_run r;
         o.threads = threads;
         buf_clear(&got);
-        aid_run_open(&r, &cpu_engine, &packed.w, &o, CTX);
+        aid_run_open(&r, engine, &packed.w, &o, CTX);
         begin(&r);
         aid_run_feed(&r, text + n_base, n_steps / 3, 1, NULL);
         aid_run_prefill(&r, text + n_base + n_steps / 3, n_steps - n_steps / 3, 64, NULL);
@@ -205,6 +209,8 @@ static void test_tiers(void **state)
     char *kept = was ? mem_strdup(was) : NULL;
     int n = 0;
     (void)state;
+    if (engine != &cpu_engine)
+        skip();
     for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++) {
         struct err e = {0};
         unsigned cpu;
@@ -264,7 +270,7 @@ static void test_neighbours(void **state)
     struct err e = {0};
     struct buf alone = BUF_INIT, got = BUF_INIT;
     (void)state;
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     float *logits = mem_array((size_t)r.vocab * STEPS, sizeof *logits);
     float *one = mem_array((size_t)r.vocab, sizeof *one);
     assert_true(logits && one);
@@ -303,7 +309,7 @@ static void test_rollback(void **state)
     struct buf got = BUF_INIT;
     struct aid_run r;
     (void)state;
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     float *logits = mem_array((size_t)r.vocab * ENGINE_ROWS_MAX, sizeof *logits);
     assert_non_null(logits);
     begin(&r);
@@ -338,7 +344,7 @@ static void test_save(void **state)
     struct aid_run r;
     struct sequence *other;
     (void)state;
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     assert_ok(r.g->ops->sequence_open(r.g, CTX, &other, &e), e);
     float *logits = mem_array((size_t)r.vocab * 2, sizeof *logits), *second = logits + r.vocab;
     assert_non_null(logits);
@@ -392,7 +398,7 @@ static void test_drafts(void **state)
     struct buf got = BUF_INIT;
     struct aid_run r;
     (void)state;
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     for (int depth = 0; depth <= DEPTH; depth++) {
         buf_clear(&got);
         begin(&r);
@@ -415,9 +421,15 @@ static void test_allocates_nothing(void **state)
     int32_t tokens[DEPTH];
     struct aid_run r;
     (void)state;
-    aid_run_open(&r, &cpu_engine, &packed.w, &aid_run_defaults, CTX);
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     float *logits = mem_array((size_t)r.vocab * 16, sizeof *logits);
     assert_non_null(logits);
+    if (engine != &cpu_engine) { /* a device makes its kernels when they are first used */
+        aid_run_prefill(&r, text, 60, 60, logits);
+        aid_run_feed(&r, text, 16, 4, logits);
+        assert_ok(r.g->ops->draft(r.seq, 3, DEPTH, tokens, logits, &e), e);
+        r.g->ops->sequence_reset(r.seq);
+    }
     long before = mem_count();
     aid_run_prefill(&r, text, 60, 60, logits);
     aid_run_feed(&r, text, 16, 4, logits);
@@ -427,7 +439,7 @@ static void test_allocates_nothing(void **state)
     aid_run_close(&r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunks),
@@ -441,7 +453,9 @@ int main(void)
         cmocka_unit_test(test_allocates_nothing),
     };
     int failed = 0;
-    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
+    engine = aid_engine_chosen(argc, argv);
+    size_t n = engine == &cpu_engine ? sizeof subjects / sizeof subjects[0] : 1;
+    for (size_t i = 0; i < n; i++) {
         subject = &subjects[i];
         failed += cmocka_run_group_tests_name(subject->name, tests, set_up, tear_down);
     }

@@ -9,7 +9,8 @@
 # A test exits 0 (passed), 77 (skipped: its last line says why) or anything else (failed). Its
 # output is kept whole and shown when it fails; lines that begin with note:, seed: or worst: are
 # always shown. The last line printed is "N passed, N failed, N skipped"; the exit status is 1 if
-# anything failed or nothing ran. A script that says "# Needs no build." runs in release alone.
+# anything failed or nothing ran. A script with the line "# Needs no build." or "# Runs in release
+# alone." runs in release alone.
 set -u
 : "${B:=build/release}" "${T:=}" "${WRAP:=}"
 export B WRAP CHERENKOV_BIN="$B/cherenkov" CHERENKOV_BUILD="$B"
@@ -19,7 +20,7 @@ case $B$WRAP in
 */asan | */tsan | */ubsan | */cov) : "${LIMIT:=400}" ;;
 *1) : "${LIMIT:=900}" ;;
 esac
-: "${LIMIT:=150}"
+: "${LIMIT:=300}"
 export LIMIT
 export LSAN_OPTIONS="suppressions=$PWD/tools/leaks.txt:print_suppressions=0"
 
@@ -73,7 +74,7 @@ list() {
         [ -z "$WRAP" ] || [ "$source" != "$t" ] || continue
         case $B in
         */release) ;;
-        *) ! grep -q '^# Needs no build\.' "$source" || continue ;;
+        *) ! grep -q -E '^# (Needs no build|Runs in release alone)\.' "$source" || continue ;;
         esac
         [ -z "$T" ] || [ "$(basename "$t" .sh)" = "test_$T" ] || continue
         echo "$t"

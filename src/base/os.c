@@ -96,6 +96,15 @@ uint64_t os_rss_peak_bytes(void)
     return getrusage(RUSAGE_SELF, &u) ? 0 : (uint64_t)u.ru_maxrss * 1024; /* macOS: bytes */
 }
 
+bool os_may_have_gpu(void)
+{
+    static const char *const nodes[] = {"/dev/dri", "/dev/nvidiactl", "/dev/dxg", "/dev/kgsl-3d0"};
+    bool found = access("/proc/version", F_OK) != 0; /* not Linux: nobody knows */
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
+        found |= access(nodes[i], F_OK) == 0;
+    return found;
+}
+
 void os_prepare_program(void)
 {
     signal(SIGXFSZ, SIG_IGN);

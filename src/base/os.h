@@ -13,6 +13,7 @@ uint64_t os_memory_total(void);   /* bytes of memory in the machine */
 uint64_t os_memory_limit(void);   /* the smaller of that and the control group's limit */
 uint64_t os_rss_bytes(void);      /* resident size of this process now */
 uint64_t os_rss_peak_bytes(void); /* and the largest it ever was */
+bool os_may_have_gpu(void);       /* false: this system shows no driver of one */
 /* For main, before it opens anything. A write past the limit on file sizes (ulimit -f) will fail
  * with EFBIG instead of ending the program. Standard streams that are closed get a descriptor that
  * fails on use, so that no file of ours takes their number and is written into by messages. */

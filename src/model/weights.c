@@ -160,7 +160,8 @@ static int open_layers(struct weights *w, const struct expected_list *l, struct 
         if (is_vector(&l->at[i]))
             n += arena_room(count_of(&l->at[i]));
     w->layers = mem_zalloc((size_t)c->n_layers, sizeof *w->layers);
-    w->arena = mem_aligned(VECTOR_ALIGN, n * sizeof(float));
+    w->arena_bytes = n * sizeof(float);
+    w->arena = mem_aligned(VECTOR_ALIGN, w->arena_bytes);
     if (!w->layers || !w->arena)
         return ERR(e, E_NOMEM, "out of memory for %zu weights of norms and convolutions", n);
     for (int il = 0; il < c->n_layers; il++) {

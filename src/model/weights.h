@@ -100,7 +100,8 @@ struct weights {
     struct layer_weights *layers; /* n_layers */
     struct ple_weights ple[CONFIG_PLE_MAX];
     struct mtp_weights mtp; /* if config.n_mtp */
-    void *arena;            /* the f32 vectors; private */
+    void *arena;            /* the f32 vectors, for those who copy them; owned */
+    size_t arena_bytes;
 };
 
 /* Finds every tensor that the config asks for; a missing one or a wrong shape is an error that

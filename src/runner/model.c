@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "runner/dump.h"
 #include "runner/engines.h"
@@ -100,6 +101,22 @@ static int measure(struct model *m, struct engine_options *o, struct err *e)
     return 0;
 }
 
+/* The engine that was asked for; of "auto" the next best where the best cannot. */
+static int open_engine(struct model *m, const char *name, const struct engine_ops *ops,
+                       const struct engine_options *o, struct err *e)
+{
+    const bool automatic = !name || strcmp(name, "auto") == 0;
+    const struct engine_ops *instead = automatic ? engines_instead(ops) : NULL;
+    struct err why = {0};
+    if (ops->open(&m->weights, o, &m->engine, instead ? &why : e) == 0)
+        return 0;
+    if (!instead)
+        return -e->code;
+    log_say(LOG_WARN, "engine %s: %s; engine %s is taken instead", ops->name, why.msg,
+            instead->name);
+    return instead->open(&m->weights, o, &m->engine, e);
+}
+
 /* With model_close undoing whatever was reached. */
 static int open_parts(struct model *m, const char *path, const struct model_options *o,
                       struct err *e)
@@ -125,7 +142,7 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
         return -e->code;
     m->drafts = options.drafts && m->weights.config.n_mtp > 0;
     pace_init(&m->pace);
-    return ops->open(&m->weights, &options, &m->engine, e);
+    return open_engine(m, o->engine, ops, &options, e);
 }
 
 static int add_stop(struct model *m, int64_t id, int vocab, const char *where, struct err *e)

@@ -110,6 +110,12 @@ void stream_close(struct stream *st)
     mem_free(st);
 }
 
+void stream_memory(const struct stream *st, void **pages, size_t *bytes)
+{
+    *pages = st->pool.pages.data;
+    *bytes = st->pool.pages.bytes;
+}
+
 void stream_expert(const struct stream *st, const uint8_t *record, int bits, struct expert *out)
 {
     weights_expert(st->experts, st->record[bits].records, record, out);

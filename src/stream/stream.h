@@ -87,6 +87,10 @@ bool stream_was_cut(const struct stream *st, int i);
  * no demand read waits. Replaces what was predicted before and has not been started. */
 void stream_predict(struct stream *st, int il, const int *experts, int n);
 
+/* The memory that all slots lie in, for engines whose device reads them there; NULL with pool
+ * map. */
+void stream_memory(const struct stream *st, void **pages, size_t *bytes);
+
 /* The matrices of a record. */
 void stream_expert(const struct stream *st, const uint8_t *record, int bits, struct expert *out);
 

@@ -1,0 +1,112 @@
+/* The blocks of the model, in the order of a token's way through it, for all rows of a batch at
+ * once; src/reference has the equation of each in the file of the same name.
+ *
+ * Each function records dispatches into g->tape, with the barriers between its own; the first
+ * dispatch of a block may rely on a barrier before it, and each block ends with one. It reads and
+ * writes what struct scratch says it does, and the parts of the state that belong to the rows. Sums
+ * have an order that depends on neither the number of rows nor the device's lanes
+ * (docs/numerics.md). A recording that fails (no memory, no such kernel) says so. Values that are
+ * not finite are noted by row in scratch.bad. */
+#ifndef GPU_BLOCKS_H
+#define GPU_BLOCKS_H
+
+#include "gpu/linear.h"
+#include "gpu/state.h"
+
+/* --- trunk.c --- */
+
+int gpu_trunk_apply(struct gpu *g, struct batch *b, struct err *e);
+/* One layer, of the trunk or of the draft head. next: the layer behind it, for lookahead, or
+ * NULL. */
+int gpu_layer_apply(struct gpu *g, struct batch *b, const struct layer_weights *w,
+                    const struct layer_weights *next, struct err *e);
+
+/* --- rows.c, the input of PLE: begin names the rows of the tables that the batch needs, take
+ * waits for them and decodes those of all modules --- */
+
+int gpu_rows_begin(struct gpu *g, const struct batch *b, struct err *e);
+int gpu_rows_take(struct gpu *g, const struct batch *b, struct err *e);
+/* Reports the rows of module m. */
+void gpu_see_ngram(const struct gpu *g, const struct batch *b, int m);
+
+/* --- visit.c: routed experts of a layer: scratch.mixed to scratch.out --- */
+
+/* next: the layer behind, for lookahead, or NULL. */
+int gpu_visit_apply(struct gpu *g, const struct batch *b, const struct moe_weights *w,
+                    const struct layer_weights *next, struct err *e);
+/* Gives back the experts of the visit that is open, if one is. */
+void gpu_visit_close(struct gpu *g);
+/* All experts into device memory, where there is room: then the engine is resident. */
+int gpu_experts_load(struct gpu *g, uint64_t bytes, struct err *e);
+/* The stream's slots where the device sees them. */
+int gpu_experts_import(struct gpu *g, struct err *e);
+void gpu_experts_free(struct gpu *g);
+
+/* --- blocks.c --- */
+
+/* A matrix of the engine's weights, on the device. */
+struct gpu_matrix gpu_matrix_of(const struct gpu *g, const struct matrix *m);
+
+/* The residual, read and written. */
+
+struct hyper_job {
+    const struct hyper_weights *w;
+    u64 hyper;    /* [R][S*h] */
+    int R, first; /* first: row of the batch that row 0 is, for scratch.bad */
+    u64 add;      /* [R][h]: first hyper[g] += 2 sigmoid(inj[g] / S) * add; 0: not */
+    u64 inj;      /* [R][S]: the weights that `add` goes by; then those of this read, unless */
+    bool mixer;   /* it has none */
+    const struct gpu_acts *to; /* [R][h], quantised too */
+};
+int gpu_hyper_read(struct gpu *g, const struct hyper_job *j, struct err *e);
+/* hyper[g] += 2 sigmoid(inj[g] / S) * add, and the check for finite values. */
+int gpu_hyper_add(struct gpu *g, const struct hyper_job *j, struct err *e);
+
+/* --- blocks.c: module m adds to scratch.hyper; scratch.ple_e.x is there. What was added is left in
+ * scratch.norm.x for observers. Steps leave their normed rows in pending.ple[m], a prefill in
+ * scratch.ple_rows; the plane that is not committed becomes what it is after all rows --- */
+
+int gpu_ple_add(struct gpu *g, const struct batch *b, int m, struct err *e);
+/* The rows that module m keeps after n of the segment's rows, into the plane that is not committed;
+ * rows: the segment's first. */
+int gpu_ple_keep_rows(struct gpu *g, const struct sequence *s, int m, u64 rows, int n,
+                      struct err *e);
+
+/* --- blocks.c: scratch.mixed to scratch.out; the plane that is not committed becomes what it is
+ * after all rows --- */
+
+int gpu_deltanet_apply(struct gpu *g, const struct batch *b, const struct deltanet_weights *w,
+                       struct err *e);
+/* Makes the plane that is not committed what it is after n pending rows. */
+int gpu_deltanet_commit(struct gpu *g, const struct sequence *s, int n, struct err *e);
+
+/* --- blocks.c: qsa_fill writes the cells of the layer's cache; qsa_apply does that and
+ * attends: scratch.mixed to scratch.out --- */
+
+int gpu_qsa_fill(struct gpu *g, const struct batch *b, const struct qsa_weights *w, struct err *e);
+int gpu_qsa_apply(struct gpu *g, const struct batch *b, const struct qsa_weights *w, struct err *e);
+
+/* --- blocks.c: logits [n][vocab] of the first n rows of scratch.hidden to scratch.logits; they are
+ * rows first .. of the batch, for scratch.bad --- */
+
+int gpu_head_logits(struct gpu *g, int first, int n, struct err *e);
+
+/* --- draft.c --- */
+
+/* Fills the draft head's cells of the positions before those of b; then hyper holds nothing of use
+ * any more. wide: the residuals after the last layer, [R][S*h]. */
+int gpu_mtp_fill(struct gpu *g, const struct batch *b, u64 wide, struct err *e);
+/* Draft logits: see struct engine_ops. */
+int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
+                  struct err *e);
+
+/* --- blocks.c --- */
+
+/* scratch.hyper = S copies of each row's embedding. */
+int gpu_embed(struct gpu *g, const struct batch *b, struct err *e);
+/* scratch.hyper = what the draft head's layer starts from, of each row's token and the residual at
+ * wide[r] (scratch.wide); those may be rows of scratch.hyper: all are read before any is
+ * written. */
+int gpu_mtp_fold(struct gpu *g, const struct batch *b, struct err *e);
+
+#endif

@@ -1,0 +1,108 @@
+/* The draft head: one more layer that looks one token further. src/cpu/mtp.c has its equations.
+ *
+ * Cells of the cache are filled when the token behind them is fed, never before, so a cached prefix
+ * does not depend on what followed it; draft rows lie behind that and are overwritten. */
+#include <string.h>
+
+#include "gpu/blocks.h"
+
+int gpu_mtp_fill(struct gpu *g, const struct batch *b, u64 wide, struct err *e)
+{
+    const struct config *c = &g->base.weights->config;
+    const struct layer_weights *w = &g->base.weights->mtp.layer;
+    struct tables *t = &g->host.tables[1];
+    u64 width = (u64)c->S * (u64)c->h * sizeof(float);
+    struct batch cells;
+    int n = 0;
+    for (int r = 0; r < b->R; r++) {
+        const struct at *at = &b->host->at[r];
+        if (!at->pos)
+            continue;
+        t->at[n] = (struct at){at->s, at->r, at->pos - 1, at->token};
+        g->host.wide[n++] =
+            at->r ? wide + (u64)(r - 1) * width : sequence_at(at->s, g->places.wide);
+    }
+    if (!n)
+        return 0;
+    gpu_batch_of_cells(g, &cells, n, b->prefill);
+    const struct hyper_job read = {.w = &w->attn_hyper,
+                                   .hyper = g->scratch.hyper,
+                                   .R = n,
+                                   .inj = g->scratch.inj,
+                                   .mixer = true,
+                                   .to = &g->scratch.mixed};
+    int rc = gpu_mtp_fold(g, &cells, e);
+    rc = rc ? rc : gpu_hyper_read(g, &read, e);
+    return rc ? rc : gpu_qsa_fill(g, &cells, &w->qsa, e);
+}
+
+/* Records a draft row from the residual at `wide`; scratch.hyper becomes its own. */
+static int draft_record(struct gpu *g, struct batch *b, u64 wide, struct err *e)
+{
+    const struct mtp_weights *w = &g->base.weights->mtp;
+    struct scratch *m = &g->scratch;
+    const struct hyper_job read = {.w = &w->mixer,
+                                   .hyper = m->hyper,
+                                   .R = 1,
+                                   .add = m->out,
+                                   .inj = m->inj,
+                                   .mixer = true,
+                                   .to = &m->hidden};
+    g->host.wide[0] = wide;
+    int rc = gpu_mtp_fold(g, b, e);
+    b->add = false;
+    rc = rc ? rc : gpu_layer_apply(g, b, &w->layer, NULL, e);
+    rc = rc ? rc : gpu_hyper_read(g, &read, e);
+    rc = rc ? rc
+            : gpu_see_rows(g, b, SEEN_MTP_RESIDUAL, m->hyper,
+                           g->base.weights->config.S * g->base.weights->config.h, e);
+    return rc ? rc : gpu_head_logits(g, 0, 1, e);
+}
+
+static int draft_row(struct gpu *g, struct batch *b, u64 wide, float *logits, struct err *e)
+{
+    const size_t vocab = (size_t)g->base.weights->config.vocab;
+    gpu_batch_begin(g);
+    int rc = draft_record(g, b, wide, e);
+    if (rc) {
+        gpu_batch_abandon(g);
+        return rc;
+    }
+    rc = gpu_batch_end(g, e);
+    rc = rc ? rc : gpu_batch_check(g, b, e);
+    if (rc)
+        return rc;
+    memcpy(logits, gpu_back(g, g->scratch.logits), vocab * sizeof *logits);
+    gpu_see_row(g, b, 0, SEEN_MTP_LOGITS, logits, (int)vocab);
+    return 0;
+}
+
+int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
+                  struct err *e)
+{
+    struct gpu *g = s->g;
+    const struct config *c = &g->base.weights->config;
+    u64 wide = sequence_at(s, g->places.wide);
+
+    if (!g->options.drafts)
+        return ERR(e, E_UNSUPPORTED, "no drafts: %s",
+                   c->n_mtp ? "the engine was opened without them" : "the model has no draft head");
+    if (depth < 1 || depth > ENGINE_DRAFTS_MAX || next < 0 || next >= c->vocab)
+        return ERR(e, E_ARG, "%d drafts behind token %d: want 1 to %d, a token below %d", depth,
+                   next, ENGINE_DRAFTS_MAX, c->vocab);
+    if (s->pending || !s->len)
+        return ERR(e, E_ARG,
+                   "drafts need committed tokens and no pending rows (there are %d and %d)", s->len,
+                   s->pending);
+    for (int d = 0; d < depth; d++, logits += c->vocab) {
+        struct batch b;
+        g->host.tables[1].at[0] = (struct at){s, 0, s->len - 1 + d, next};
+        gpu_batch_of_cells(g, &b, 1, false);
+        int rc = draft_row(g, &b, wide, logits, e);
+        if (rc)
+            return rc;
+        next = tokens[d] = engine_argmax(logits, c->vocab);
+        wide = g->scratch.hyper;
+    }
+    return 0;
+}

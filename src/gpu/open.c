@@ -1,0 +1,323 @@
+/* Making the gpu engine: options, the memory of device and host, weights, the stream. See gpu.h. */
+#include "gpu/open.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/units.h"
+#include "gpu/blocks.h"
+#include "gpu/gpu.h"
+#include "model/identity.h"
+#include "stream/budget.h"
+
+enum {
+    CHUNK_DEFAULT = 256,
+    CTX_DEFAULT = 8192,
+};
+
+static int check_model(const struct weights *w, const struct engine_options *o, struct err *e);
+static int resolve_options(struct gpu *g, const struct engine_options *o, struct err *e);
+static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct err *e);
+static int open_rooms(struct gpu *g, struct err *e);
+static int load_weights(struct gpu *g, struct err *e);
+static int open_stream(struct gpu *g, const struct budget *b, bool resident, struct err *e);
+
+int gpu_open(const struct weights *w, const struct engine_options *o, struct engine **out,
+             struct err *e)
+{
+    return gpu_open_tampered(w, o, NULL, 0, out, e);
+}
+
+/* With gpu_close undoing whatever was reached. */
+static int open_parts(struct gpu *g, const struct engine_options *o, struct err *e)
+{
+    const struct weights *w = g->base.weights;
+    struct budget b;
+    bool resident;
+    int rc = check_model(w, o, e);
+    rc = rc ? rc : resolve_options(g, o, e);
+    rc = rc ? rc : device_open(NULL, &g->device, e);
+    rc = rc ? rc : share_memory(g, &b, &resident, e);
+    rc = rc ? rc : tape_open(g->device, 0, &g->tape, e);
+    rc = rc ? rc : open_rooms(g, e);
+    rc = rc ? rc : load_weights(g, e);
+    rc = rc ? rc : open_stream(g, &b, resident, e);
+    const struct identity_options id = {"gpu", g->options.expert_bits, g->options.mtp_norm,
+                                        g->options.drafts};
+    return rc ? rc : identity_of(w, &id, &g->identity, e);
+}
+
+int gpu_open_tampered(const struct weights *w, const struct engine_options *o,
+                      struct reader *reader, uint64_t evict_seed, struct engine **out,
+                      struct err *e)
+{
+    struct gpu *g = mem_zalloc(1, sizeof *g);
+    if (!g)
+        return ERR(e, E_NOMEM, "no memory for an engine");
+    g->base = (struct engine){.ops = &gpu_engine, .weights = w};
+    g->reader = reader;
+    g->evict_seed = evict_seed;
+    int rc = open_parts(g, o, e);
+    if (rc) {
+        gpu_close(&g->base);
+        return rc;
+    }
+    snprintf(g->remark, sizeof g->remark, "experts %s %s",
+             g->experts.residency ? "in the memory of" : "streamed to",
+             device_about(g->device)->name);
+    g->base.remark = g->remark;
+    *out = &g->base;
+    return 0;
+}
+
+void gpu_close(struct engine *base)
+{
+    struct gpu *g = (struct gpu *)base;
+    if (!g)
+        return;
+    struct device_buffer *const buffers[] = {&g->dense, &g->vectors, &g->local, &g->shared,
+                                             &g->back};
+    tape_close(g->tape);
+    gpu_experts_free(g);
+    stream_close(g->stream);
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        device_free(g->device, buffers[i]);
+    device_close(g->device);
+    os_pages_free(&g->pages);
+    mem_free(g->counters.layer);
+    mem_free(g);
+}
+
+/* --- what it takes --- */
+
+static int not_64(const char *what, int n, struct err *e)
+{
+    return ERR(e, E_UNSUPPORTED, "%s %d: the gpu engine wants a multiple of 64; use --engine cpu",
+               what, n);
+}
+
+static int check_read(const struct hyper_weights *w, struct err *e)
+{
+    return w->up.format >= MATRIX_Q4
+               ? 0
+               : ERR(e, E_UNSUPPORTED,
+                     "hyper-connections that are not quantised: the gpu engine wants them in 4 "
+                     "bits; use --engine cpu");
+}
+
+static int check_layer(const struct layer_weights *w, struct err *e)
+{
+    const struct moe_weights *m = &w->moe;
+    int rc = check_read(&w->attn_hyper, e);
+    rc = rc ? rc : check_read(&w->mlp_hyper, e);
+    if (!rc &&
+        (m->gate.format != MATRIX_Q4 || m->up.format != MATRIX_Q4 || m->down.format != MATRIX_Q4))
+        return ERR(e, E_UNSUPPORTED,
+                   "a shared expert that is not quantised: the gpu engine wants it in 4 bits; use "
+                   "--engine cpu");
+    return rc;
+}
+
+static int check_model(const struct weights *w, const struct engine_options *o, struct err *e)
+{
+    const struct config *c = &w->config;
+    if (!w->source.store)
+        return ERR(e, E_UNSUPPORTED,
+                   "engine gpu runs packed stores only: pack the checkpoint first");
+    if (o->pool == ENGINE_POOL_MAP)
+        return ERR(e, E_UNSUPPORTED,
+                   "--pool map: a GPU cannot read a file's pages in place; leave it out, or use "
+                   "--engine cpu");
+    if (c->h % 64 || c->lowrank % 64)
+        return not_64(c->h % 64 ? "hidden_size" : "hc_lowrank", c->h % 64 ? c->h : c->lowrank, e);
+    if (c->inter % 64 || c->shared_inter % 64)
+        return not_64(c->inter % 64 ? "moe_intermediate_size" : "shared_expert_intermediate_size",
+                      c->inter % 64 ? c->inter : c->shared_inter, e);
+    int rc = mix_check(c, e);
+    rc = rc ? rc : check_read(&w->mixer, e);
+    for (int il = 0; !rc && il < c->n_layers; il++)
+        rc = check_layer(&w->layers[il], e);
+    if (!rc && o->drafts && c->n_mtp) {
+        rc = check_layer(&w->mtp.layer, e);
+        rc = rc ? rc : check_read(&w->mtp.mixer, e);
+    }
+    return rc;
+}
+
+static int resolve_options(struct gpu *g, const struct engine_options *o, struct err *e)
+{
+    const struct config *c = &g->base.weights->config;
+    struct engine_options *out = &g->options;
+    int rc = engine_options_resolve(c, o, out, e);
+    if (rc)
+        return rc;
+    if (o->chunk < 0 || o->chunk > ENGINE_CHUNK_MAX)
+        return ERR(e, E_ARG, "prefill of %d tokens at once: want 1 to %d, or 0 for what fits",
+                   o->chunk, ENGINE_CHUNK_MAX);
+    out->n_sequences = o->n_sequences ? o->n_sequences : 1;
+    out->ctx = o->ctx ? o->ctx : CTX_DEFAULT;
+    out->ctx = out->ctx > c->max_pos ? c->max_pos : out->ctx;
+    if (out->ctx < 1 || out->n_sequences < 1)
+        return ERR(e, E_ARG, "%d sequences of %d tokens: want at least one of one", o->n_sequences,
+                   o->ctx);
+    int most = c->index_budget + c->index_ratio - 1;
+    g->max_visible = most < c->max_pos ? most : c->max_pos;
+    sequence_places(g);
+    return 0;
+}
+
+/* --- memory --- */
+
+static void count_rooms(struct gpu *g, size_t bytes[ROOMS])
+{
+    struct layout room[ROOMS] = {{0}};
+    gpu_scratch_place(g, room);
+    for (int i = 0; i < ROOMS; i++)
+        bytes[i] = room[i].overflow ? SIZE_MAX : room[i].used;
+}
+
+/* Bytes on the device without experts. */
+static uint64_t device_bytes(const struct gpu *g, const size_t room[ROOMS])
+{
+    const struct weights *w = g->base.weights;
+    return w->source.store->dense.size + w->arena_bytes + room[ROOM_LOCAL] +
+           (uint64_t)gpu_sequence_bytes(g, g->options.ctx) * (uint64_t)g->options.n_sequences;
+}
+
+/* What the driver has, less a sixteenth for what it does not say. */
+static uint64_t device_limit(const struct gpu *g)
+{
+    uint64_t all = device_about(g->device)->free_bytes;
+    return all - all / 16;
+}
+
+static int check_device(struct gpu *g, const size_t room[ROOMS], struct err *e)
+{
+    char r[2][UNITS_ROOM];
+    uint64_t need = device_bytes(g, room), have = device_limit(g);
+    if (need <= have)
+        return 0;
+    return ERR(e, E_LIMIT,
+               "%s of device memory are needed without any expert, and %s has %s: lower --max-ctx "
+               "or --prefill-chunk, or use --engine cpu",
+               units_bytes(r[0], need), device_about(g->device)->name, units_bytes(r[1], have));
+}
+
+/* Device and host; a chunk that nobody asked for gets smaller until it fits. *resident: all experts
+ * fit on the device, and no pool was asked for. */
+static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct err *e)
+{
+    const struct store *s = g->base.weights->source.store;
+    const struct engine_options *o = &g->options;
+    const bool unified = device_about(g->device)->unified;
+    const uint64_t slot = stream_slot_bytes(s, o->expert_bits, o->miss_bits);
+    const int all = s->manifest.experts.n_layers * s->manifest.experts.E;
+    struct budget_wish wish = {.memory = o->memory,
+                               .pool_bytes = o->pool_bytes,
+                               .pool_slots = o->pool_slots,
+                               .n_sequences = 1,
+                               .slot_bytes = slot,
+                               .slots_min = stream_slots_min(s),
+                               .slots_max = all};
+    g->base.chunk = o->chunk ? o->chunk : CHUNK_DEFAULT;
+    for (;; g->base.chunk /= 2) {
+        struct err why = {0};
+        size_t room[ROOMS];
+        g->rows = g->base.chunk < ENGINE_ROWS_MAX ? ENGINE_ROWS_MAX : g->base.chunk;
+        count_rooms(g, room);
+        wish.scratch = room[ROOM_SHARED] + room[ROOM_BACK] + room[ROOM_HOST];
+        wish.dense = unified ? device_bytes(g, room) : 0;
+        int rc = check_device(g, room, &why);
+        rc = rc ? rc : budget_make(&wish, b, &why);
+        if (rc && why.code == E_LIMIT && !o->chunk && g->base.chunk > ENGINE_ROWS_MAX)
+            continue;
+        if (rc)
+            return ERR(e, why.code, "%s", why.msg);
+        uint64_t left = device_limit(g) - device_bytes(g, room);
+        *resident = !o->pool_slots && !o->pool_bytes && !o->miss_bits && o->cut_weak <= 0 &&
+                    (uint64_t)all * slot <= left && (!unified || b->slots == all);
+        if (*resident)
+            b->slots = wish.slots_min; /* what records pass through at open */
+        return 0;
+    }
+}
+
+static int open_rooms(struct gpu *g, struct err *e)
+{
+    size_t bytes[ROOMS];
+    count_rooms(g, bytes);
+    int rc = device_take(g->device, DEVICE_LOCAL, bytes[ROOM_LOCAL], &g->local, e);
+    rc = rc ? rc : device_take(g->device, DEVICE_SHARED, bytes[ROOM_SHARED], &g->shared, e);
+    rc = rc ? rc : device_take(g->device, DEVICE_BACK, bytes[ROOM_BACK], &g->back, e);
+    rc = rc ? rc : os_pages_take(bytes[ROOM_HOST], &g->pages, e);
+    if (rc)
+        return rc;
+    struct layout room[ROOMS] = {
+        [ROOM_LOCAL].base = (char *)(uintptr_t)g->local.address,
+        [ROOM_SHARED].base = (char *)(uintptr_t)g->shared.address,
+        [ROOM_BACK].base = (char *)(uintptr_t)g->back.address,
+        [ROOM_HOST].base = (char *)g->pages.data,
+    };
+    gpu_scratch_place(g, room);
+    g->counters.scratch_bytes =
+        bytes[ROOM_LOCAL] + bytes[ROOM_SHARED] + bytes[ROOM_BACK] + bytes[ROOM_HOST];
+    const struct config *c = &g->base.weights->config;
+    for (int i = 0; i < c->rot / 2; i++)
+        g->host.freq[i] = (float)pow(c->rope_theta, -2.0 * i / c->rot);
+    return 0;
+}
+
+static int load_weights(struct gpu *g, struct err *e)
+{
+    const struct weights *w = g->base.weights;
+    const struct map *dense = &w->source.store->dense;
+    int rc = device_take(g->device, DEVICE_LOCAL, dense->size, &g->dense, e);
+    rc = rc ? rc : device_upload(g->device, &g->dense, 0, dense->data, dense->size, e);
+    rc = rc ? rc : device_take(g->device, DEVICE_LOCAL, w->arena_bytes, &g->vectors, e);
+    rc = rc ? rc : device_upload(g->device, &g->vectors, 0, w->arena, w->arena_bytes, e);
+    g->counters.dense_bytes = dense->size;
+    return rc;
+}
+
+/* --- experts --- */
+
+static int open_stream(struct gpu *g, const struct budget *b, bool resident, struct err *e)
+{
+    const struct weights *w = g->base.weights;
+    const struct store *s = w->source.store;
+    const struct engine_options *o = &g->options;
+    const struct expert_layout *x = &s->manifest.experts;
+    struct counters *n = &g->counters;
+    int heads = 0;
+    for (int m = 0; m < w->config.n_ple; m++)
+        heads += w->ngram[m].n_heads;
+    n->n_layers = x->n_layers;
+    n->layer = mem_zalloc((size_t)x->n_layers, sizeof *n->layer);
+    if (!n->layer)
+        return ERR(e, E_NOMEM, "no memory for counters");
+    n->sequence_bytes = (uint64_t)gpu_sequence_bytes(g, o->ctx) * (uint64_t)o->n_sequences;
+    const struct stream_options so = {.bits = o->expert_bits,
+                                      .miss_bits = o->miss_bits,
+                                      .slots = b->slots,
+                                      .visit_max = x->E,
+                                      .rows_max = g->rows * heads,
+                                      .reads = o->reads,
+                                      .depth = o->read_depth,
+                                      .no_lookahead = o->no_lookahead || resident,
+                                      .cut_weak = o->cut_weak,
+                                      .counters = n,
+                                      .keep_ranking = !o->no_ranking && !resident,
+                                      .reader = g->reader,
+                                      .evict_seed = g->evict_seed};
+    g->lookahead = !o->no_lookahead && !resident && b->slots < x->n_layers * x->E;
+    /* half of the pool, so that reads under way for other layers leave room for a visit */
+    g->experts.slots_max = b->slots / 2 < w->config.K ? w->config.K : b->slots / 2;
+    int rc = stream_open(s, &so, &g->stream, e);
+    if (!rc && resident)
+        rc = gpu_experts_load(g, device_limit(g), e);
+    if (!rc && !g->experts.residency)
+        rc = gpu_experts_import(g, e);
+    return rc;
+}

@@ -1,0 +1,104 @@
+/* The parts of a saved sequence: model/save.h has the picture around them, and src/cpu/save.c says
+ * what they are; DeltaNet's states have the order that the kernels use (state.h). The state is
+ * fetched whole and sent back whole: what is no part of a save is written before it is read. */
+#include "model/save.h"
+
+#include "base/mem.h"
+#include "gpu/state.h"
+#include "quant/kv8.h"
+
+enum { SAVE_VERSION = 1 };
+
+/* A sequence and the bytes of its state on the host. */
+struct copy {
+    const struct sequence *s;
+    char *state;
+};
+
+static void cache_parts(const struct copy *x, int which, int cells, struct save_parts *p)
+{
+    const struct gpu_segment *at = &x->s->at;
+    const struct config *c = &x->s->g->base.weights->config;
+    char *cache = x->state + (at->cache - at->state) + (u64)which * at->cache_bytes;
+    size_t n = (size_t)cells, width = (size_t)c->n_kv * c->head_dim;
+    size_t scales = n * width / KV8_GROUP * sizeof(uint16_t);
+    size_t row = (size_t)c->index_dim * sizeof(float);
+    save_part(p, cache, n * width);
+    save_part(p, cache + at->k_scale, scales);
+    save_part(p, cache + at->v, n * width);
+    save_part(p, cache + at->v_scale, scales);
+    save_part(p, cache + at->index, n * row);
+    save_part(p, cache + at->block, n / (size_t)c->index_ratio * row);
+}
+
+static void sequence_parts(void *seq, int n, struct save_parts *p)
+{
+    const struct copy *x = seq;
+    const struct gpu *g = x->s->g;
+    const struct config *c = &g->base.weights->config;
+    const struct places *at = &g->places;
+    size_t wide = (size_t)c->S * (size_t)c->h * sizeof(float);
+    int plane = x->s->plane;
+    for (int il = 0; il < c->n_layers; il++) {
+        if (c->attention[il]) {
+            cache_parts(x, at->cache[il], n, p);
+            continue;
+        }
+        save_part(p, x->state + at->deltanet[il].st[plane], deltanet_floats(c) * sizeof(float));
+        save_part(p, x->state + at->deltanet[il].conv[plane],
+                  (size_t)(c->conv_kernel - 1) * (size_t)deltanet_width(c) * sizeof(float));
+    }
+    for (int m = 0; m < c->n_ple; m++)
+        save_part(p, x->state + at->ple[m].rows[plane], (size_t)ple_keep(c) * wide);
+    if (g->options.drafts) {
+        cache_parts(x, at->cache[c->n_layers], n ? n - 1 : 0, p);
+        save_part(p, x->state + at->wide, wide);
+    }
+}
+
+static struct save_form form_of(struct copy *x)
+{
+    return (struct save_form){.version = SAVE_VERSION,
+                              .identity = x->s->g->identity,
+                              .ctx = x->s->ctx,
+                              .vocab = x->s->g->base.weights->config.vocab,
+                              .tokens = x->s->tokens,
+                              .parts = sequence_parts,
+                              .seq = x};
+}
+
+static int copy_open(const struct sequence *s, struct copy *x, struct err *e)
+{
+    *x = (struct copy){s, mem_alloc(s->state.bytes)};
+    if (!x->state)
+        return ERR(e, E_NOMEM, "no memory for a copy of a sequence, %zu bytes", s->state.bytes);
+    return device_download(s->g->device, &s->state, 0, x->state, s->state.bytes, e);
+}
+
+int gpu_sequence_save(struct engine *g, const struct sequence *s, struct buf *out, struct err *e)
+{
+    struct copy x;
+    (void)g;
+    int rc = copy_open(s, &x, e);
+    const struct save_form f = form_of(&x);
+    rc = rc ? rc : save_write(&f, s->len, out, e);
+    mem_free(x.state);
+    return rc;
+}
+
+int gpu_sequence_restore(struct engine *base, struct sequence *s, const void *data, size_t n,
+                         struct err *e)
+{
+    struct gpu *g = (struct gpu *)base;
+    struct copy x;
+    int len = 0, rc = copy_open(s, &x, e);
+    const struct save_form f = form_of(&x);
+    rc = rc ? rc : save_read(&f, data, n, &len, e);
+    rc = rc ? rc : device_upload(g->device, &s->state, 0, x.state, s->state.bytes, e);
+    mem_free(x.state);
+    if (rc)
+        return rc;
+    gpu_sequence_drop(s);
+    s->len = len;
+    return 0;
+}

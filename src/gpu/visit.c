@@ -1,0 +1,270 @@
+/* The mixture of experts of a layer: the router's choice, the records of the experts that it names,
+ * and their outputs.
+ *
+ * Resident, the device finds each record by a table that was written once, and the host takes no
+ * part. Else the tape ends behind the router; the host reads the choice, opens a visit of the
+ * stream, waits for its records, and writes their addresses into the table, in front of the
+ * submission that uses them. The visit stays open, its records pinned, until that submission has
+ * ended. Rows whose experts do not all fit into the pool at once go in several visits: results
+ * depend on a row's own experts alone. */
+#include <string.h>
+
+#include "gpu/blocks.h"
+#include "gpu/moe.h"
+
+/* to = the router's choice for R rows of x. */
+static int route(struct gpu *g, const struct moe_weights *w, const struct gpu_acts *x, int R,
+                 const struct routes *to, struct err *e)
+{
+    const struct config *c = &g->base.weights->config;
+    const struct gpu_route r = {.d = g->device,
+                                .t = g->tape,
+                                .R = R,
+                                .E = c->E,
+                                .K = c->K,
+                                .norm = c->norm_topk,
+                                .x = x->x,
+                                .q = x->q,
+                                .router = gpu_matrix_of(g, &w->router),
+                                .shared_gate = gpu_matrix_of(g, &w->shared_gate),
+                                .logits = to->router,
+                                .open = to->open,
+                                .route = to->route,
+                                .weight = to->route_w};
+    return gpu_route_record(&r, e);
+}
+
+static u64 *table_of(const struct gpu *g, int il)
+{
+    return g->host.table + (size_t)il * (size_t)g->base.weights->config.E;
+}
+
+/* Rows first .. first + n - 1 through the experts in the layer's table. */
+static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, int n,
+                         struct err *e)
+{
+    const struct config *c = &g->base.weights->config;
+    const struct scratch *m = &g->scratch;
+    const struct routes *r = &m->routes;
+    size_t at = (size_t)first, picks = at * (size_t)c->K;
+    const struct gpu_moe x = {
+        .d = g->device,
+        .t = g->tape,
+        .R = n,
+        .K = c->K,
+        .h = c->h,
+        .inter = c->inter,
+        .shared_inter = c->shared_inter,
+        .q = m->mixed.q + at * GPU_ACTS_BYTES((size_t)c->h),
+        .table = gpu_shared(g, table_of(g, w->record_layer)),
+        .route = r->route + picks * sizeof(u32),
+        .weight = r->route_w + picks * sizeof(float),
+        .open = r->open + at * sizeof(float),
+        .act = m->act.q,
+        .shared_act = m->shared_act.q,
+        .to = m->out + at * (size_t)c->h * sizeof(float),
+        .gate = gpu_matrix_of(g, &w->gate),
+        .up = gpu_matrix_of(g, &w->up),
+        .down = gpu_matrix_of(g, &w->down),
+    };
+    return gpu_moe_record(&x, e);
+}
+
+/* --- visits --- */
+
+/* As many rows from `first` on as name at most slots_max experts together; host.uses holds those,
+ * *n of them. At least one row: the pool holds what a row needs. */
+static int choose_rows(struct gpu *g, const struct batch *b, int first, int *n)
+{
+    const struct config *c = &g->base.weights->config;
+    const u32 *route = gpu_back(g, g->scratch.routes.route);
+    const float *weight = gpu_back(g, g->scratch.routes.route_w);
+    struct host *m = &g->host;
+    int r = first;
+    *n = 0;
+    memset(m->count, 0, (size_t)c->E * sizeof *m->count);
+    for (; r < b->R; r++) {
+        int fresh = 0;
+        for (int k = 0; k < c->K; k++)
+            fresh += !m->count[route[r * c->K + k]];
+        if (r > first && *n + fresh > g->experts.slots_max)
+            break;
+        for (int k = 0; k < c->K; k++) {
+            int ie = (int)route[r * c->K + k];
+            float by = weight[r * c->K + k];
+            if (!m->count[ie]) {
+                m->uses[(*n)++] = (struct stream_use){ie, 0, 0};
+                m->count[ie] = *n;
+            }
+            struct stream_use *u = &m->uses[m->count[ie] - 1];
+            u->rows++;
+            u->weight = by > u->weight ? by : u->weight;
+        }
+    }
+    return r - first;
+}
+
+/* Writes the addresses of all records of the visit, as they come. */
+static int take_records(struct gpu *g, int il, int n, struct err *e)
+{
+    enum { AT_ONCE = 64 };
+    struct stream_entry entry[AT_ONCE];
+    const uint8_t *slots = g->experts.slots.host;
+    u64 *table = table_of(g, il);
+    for (int got = 1; got;) {
+        int rc = stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
+        if (rc) {
+            g->experts.n_uses = 0; /* the stream has ended the visit */
+            return rc;
+        }
+        for (int i = 0; i < got; i++) {
+            u64 at = g->experts.slots.address + (u64)(entry[i].record - slots);
+            u64 tag = entry[i].bits == 3 ? GPU_RECORD_Q3 : entry[i].bits == 2 ? GPU_RECORD_Q2 : 0;
+            table[g->host.uses[entry[i].i].expert] = at | tag;
+        }
+    }
+    for (int i = 0; g->options.cut_weak > 0 && i < n; i++)
+        if (stream_was_cut(g->stream, i))
+            table[g->host.uses[i].expert] = 0;
+    return 0;
+}
+
+void gpu_visit_close(struct gpu *g)
+{
+    for (int i = 0; i < g->experts.n_uses; i++)
+        if (g->options.cut_weak <= 0 || !stream_was_cut(g->stream, i))
+            stream_done(g->stream, i);
+    if (g->experts.n_uses)
+        stream_end(g->stream);
+    g->experts.n_uses = 0;
+}
+
+/* Names the experts that the next layer will probably need. */
+static void predict(struct gpu *g, const struct batch *b, const struct layer_weights *next)
+{
+    const struct config *c = &g->base.weights->config;
+    const u32 *guess = gpu_back(g, g->scratch.ahead.route);
+    struct host *m = &g->host;
+    int n = 0;
+    memset(m->count, 0, (size_t)c->E * sizeof *m->count);
+    for (int k = 0; k < c->K; k++)
+        for (int r = 0; r < b->R; r++) {
+            int ie = (int)guess[r * c->K + k];
+            if (!m->count[ie]++)
+                m->guess[n++] = ie;
+        }
+    stream_predict(g->stream, next->moe.record_layer, m->guess, n);
+}
+
+/* By the residual as it is before this layer's experts are added. */
+static int route_ahead(struct gpu *g, const struct batch *b, const struct layer_weights *next,
+                       struct err *e)
+{
+    const struct hyper_job read = {.w = &next->mlp_hyper,
+                                   .hyper = g->scratch.hyper,
+                                   .R = b->R,
+                                   .inj = g->scratch.inj,
+                                   .mixer = true,
+                                   .to = &g->scratch.ahead_x};
+    int rc = gpu_hyper_read(g, &read, e);
+    return rc ? rc : route(g, &next->moe, &g->scratch.ahead_x, b->R, &g->scratch.ahead, e);
+}
+
+static int visit_rows(struct gpu *g, const struct batch *b, const struct moe_weights *w,
+                      const struct layer_weights *next, struct err *e)
+{
+    for (int r = 0, rows; r < b->R; r += rows) {
+        int n, rc = r ? gpu_batch_flush(g, e) : 0; /* the visit before is over when its rows are */
+        if (rc)
+            return rc;
+        rows = choose_rows(g, b, r, &n);
+        rc = stream_begin(g->stream, w->record_layer, g->host.uses, n, CAUSE_DEMAND, e);
+        if (rc)
+            return rc;
+        g->experts.n_uses = n;
+        rc = take_records(g, w->record_layer, n, e);
+        if (!rc && next && r + rows == b->R)
+            predict(g, b, next);
+        rc = rc ? rc : experts_apply(g, w, r, rows, e);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int gpu_visit_apply(struct gpu *g, const struct batch *b, const struct moe_weights *w,
+                    const struct layer_weights *next, struct err *e)
+{
+    const bool ahead = next && g->lookahead && !b->prefill && b->R <= ENGINE_ROWS_MAX;
+    int rc = route(g, w, &g->scratch.mixed, b->R, &g->scratch.routes, e);
+    if (rc)
+        return rc;
+    if (g->experts.residency && !g->options.observe)
+        return experts_apply(g, w, 0, b->R, e);
+    if (ahead)
+        rc = route_ahead(g, b, next, e);
+    rc = rc ? rc : gpu_batch_flush(g, e);
+    if (rc)
+        return rc;
+    gpu_see_routes(g, b);
+    if (g->experts.residency)
+        return experts_apply(g, w, 0, b->R, e);
+    return visit_rows(g, b, w, ahead ? next : NULL, e);
+}
+
+/* --- at open --- */
+
+/* All records of a layer: read through the stream, a few at a time, and copied. */
+static int load_layer(struct gpu *g, int il, struct err *e)
+{
+    enum { AT_ONCE = 64 };
+    struct stream_entry entry[AT_ONCE];
+    const int E = g->base.weights->config.E;
+    for (int ie = 0; ie < E; ie++)
+        g->host.uses[ie] = (struct stream_use){ie, 1, 0};
+    int rc = stream_begin(g->stream, il, g->host.uses, E, CAUSE_PREFILL, e);
+    for (int got = 1; !rc && got;) {
+        rc = stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
+        for (int i = 0; !rc && i < got; i++) {
+            u64 tag = entry[i].bits == 3 ? GPU_RECORD_Q3 : entry[i].bits == 2 ? GPU_RECORD_Q2 : 0;
+            u64 at;
+            rc = residency_load(g->experts.residency, il, entry[i].i, entry[i].record, &at, e);
+            table_of(g, il)[entry[i].i] = at | tag;
+            stream_done(g->stream, entry[i].i);
+        }
+    }
+    if (!rc)
+        stream_end(g->stream);
+    return rc;
+}
+
+int gpu_experts_load(struct gpu *g, uint64_t bytes, struct err *e)
+{
+    const struct store *s = g->base.weights->source.store;
+    const struct residency_options o = {.n_layers = s->manifest.experts.n_layers,
+                                        .E = s->manifest.experts.E,
+                                        .record_bytes =
+                                            stream_slot_bytes(s, g->options.expert_bits, 0),
+                                        .bytes = bytes};
+    int rc = residency_open(g->device, &o, &g->experts.residency, e);
+    if (!rc && !residency_holds_all(g->experts.residency))
+        gpu_experts_free(g); /* the driver gave less than it said */
+    for (int il = 0; !rc && g->experts.residency && il < o.n_layers; il++)
+        rc = load_layer(g, il, e);
+    return rc;
+}
+
+int gpu_experts_import(struct gpu *g, struct err *e)
+{
+    void *pages;
+    size_t bytes;
+    stream_memory(g->stream, &pages, &bytes);
+    return device_import(g->device, pages, bytes, &g->experts.slots, e);
+}
+
+void gpu_experts_free(struct gpu *g)
+{
+    residency_close(g->experts.residency);
+    g->experts.residency = NULL;
+    device_free(g->device, &g->experts.slots);
+}
