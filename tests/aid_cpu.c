@@ -2,6 +2,7 @@
 #include "tests/aid_cpu.h"
 #include "gpu/device.h"
 #include "gpu/gpu.h"
+#include "runner/engines.h"
 
 #include <math.h>
 #include <string.h>
@@ -161,4 +162,12 @@ void aid_open_tampered(const struct engine_ops *ops, const struct weights *w,
     bool gpu = ops == &gpu_engine;
     assert_ok((gpu ? gpu_open_tampered : cpu_open_tampered)(w, o, reader, evict_seed, &r->g, &e),
               e);
+}
+
+const struct engine_ops *aid_engine_at(int i)
+{
+    struct device_info device;
+    struct err e = {0};
+    const struct engine_ops *ops = engines_at(i);
+    return ops == &gpu_engine && device_pick(NULL, &device, &e) ? NULL : ops;
 }

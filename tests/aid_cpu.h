@@ -30,6 +30,9 @@ void aid_run_open(struct aid_run *r, const struct engine_ops *ops, const struct 
 /* The engine that a test program's first argument names, "cpu" without one. For "gpu" any device
  * will do (CHERENKOV_DEVICE says which); the program ends with 77 where there is none. */
 const struct engine_ops *aid_engine_chosen(int argc, char **argv);
+/* The engines that run on this machine, one after another; NULL behind the last. A device that the
+ * processor plays does not count. */
+const struct engine_ops *aid_engine_at(int i);
 /* Opens r->g by cpu_open_tampered, or what is the same of another engine that streams. */
 void aid_open_tampered(const struct engine_ops *ops, const struct weights *w,
                        const struct engine_options *o, struct reader *reader, uint64_t evict_seed,

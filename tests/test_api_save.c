@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "cherenkov.h"
 #include "runner/engines.h"
+#include "tests/aid_cpu.h"
 
 static char *folder, *store, *path;
 
@@ -35,7 +36,7 @@ static cherenkov *open_with(int engine, int drafts)
 {
     cherenkov *m = NULL;
     const cherenkov_options o = {.size = sizeof o,
-                                 .engine = engines_at(engine)->name,
+                                 .engine = aid_engine_at(engine)->name,
                                  .max_ctx = 128,
                                  .sequences = 8,
                                  .drafts = drafts};
@@ -95,7 +96,7 @@ static void feed(cherenkov *m, cherenkov_sequence *s, int i)
 static void test_many(void **state)
 {
     (void)state;
-    for (int engine = 0; engines_at(engine); engine++) {
+    for (int engine = 0; aid_engine_at(engine); engine++) {
         struct buf alone[MANY] = {BUF_INIT}, together[MANY] = {BUF_INIT};
         cherenkov *m = open_with(engine, -1);
         for (int i = 0; i < MANY; i++) {
@@ -161,7 +162,7 @@ static void test_many_misuse(void **state)
 static void test_text_goes_on(void **state)
 {
     (void)state;
-    for (int engine = 0; engines_at(engine); engine++) {
+    for (int engine = 0; aid_engine_at(engine); engine++) {
         struct buf whole = BUF_INIT, parts = BUF_INIT;
         cherenkov *m = open_with(engine, 2), *other = open_with(engine, 2);
         cherenkov_sequence *s = open_sequence(m, 7);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "runner/engines.h"
 #include "runner/generate.h"
+#include "tests/aid_cpu.h"
 
 enum { CTX = 128, TOKENS = 14, CASES = 3 };
 
@@ -140,9 +141,9 @@ static void test_same_text(void **state)
 {
     (void)state;
     static const char *const names[CASES] = {"greedy", "sampled", "sampled with penalties"};
-    for (int i = 0; engines_at(i); i++) {
+    for (int i = 0; aid_engine_at(i); i++) {
         struct bench b;
-        bench_open(&b, engines_at(i));
+        bench_open(&b, aid_engine_at(i));
         const char *stop = NULL;
         for (int c = 0; c < CASES; c++) {
             struct generate_options o = make_case(c, &stop);
@@ -157,10 +158,10 @@ static void test_same_text(void **state)
 static void test_stop_strings(void **state)
 {
     (void)state;
-    for (int i = 0; engines_at(i); i++) {
+    for (int i = 0; aid_engine_at(i); i++) {
         struct bench b;
         const char *none = NULL;
-        bench_open(&b, engines_at(i));
+        bench_open(&b, aid_engine_at(i));
         run(&b, make_case(0, &none));
         char *text = mem_strdup(buf_str(&b.text));
         for (size_t at = 8; at + 7 < strlen(text) && at < 30; at += 11) {
@@ -180,14 +181,14 @@ static void test_stop_strings(void **state)
 static void test_saved_midway(void **state)
 {
     (void)state;
-    for (int i = 0; engines_at(i); i++) {
+    for (int i = 0; aid_engine_at(i); i++) {
         struct bench b;
         struct err e = {0};
         struct buf save = BUF_INIT;
         struct sequence *other;
         const char *none = NULL;
         struct generate_options o = make_case(2, &none);
-        bench_open(&b, engines_at(i));
+        bench_open(&b, aid_engine_at(i));
         run(&b, o);
         const struct generate_result plain = b.out;
         b.out = (struct generate_result){0};
@@ -228,11 +229,11 @@ static void test_saved_midway(void **state)
 static void test_save_knows_no_following_token(void **state)
 {
     (void)state;
-    for (int i = 0; engines_at(i); i++) {
+    for (int i = 0; aid_engine_at(i); i++) {
         struct bench b;
         struct err e = {0};
         struct buf save = BUF_INIT;
-        bench_open(&b, engines_at(i));
+        bench_open(&b, aid_engine_at(i));
         const size_t vocab = (size_t)b.m->weights.config.vocab;
         const int n = (int)b.prompt.n;
         float *cold = mem_array(ENGINE_DRAFTS_MAX * vocab, sizeof *cold);

@@ -1,5 +1,6 @@
 /* cherenkov serve: a model over HTTP. Settings come from the command line and from --config, and
  * are read again on SIGHUP. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -256,6 +257,7 @@ static void reload(struct server *server, struct reading **now, int argc, char *
     struct err e = {0};
     struct reading *new = NULL;
     int rc = read_settings(argc, argv, &new, &e);
+    assert(rc || new);
     if (!rc)
         rc = check_reload(*now, new, &e);
     if (!rc) {

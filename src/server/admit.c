@@ -98,7 +98,7 @@ static struct ticket *next_ticket(struct schedule *s, struct found *where)
         if (should_wait(s, t, where->n))
             continue;
         pthread_mutex_lock(&s->lock);
-        memmove(s->queue + i, s->queue + i + 1, (size_t)(--s->n_queued - i) * sizeof *s->queue);
+        memmove(s->queue + i, s->queue + i + 1, (size_t)(--s->n_queued - i) * sizeof(void *));
         where->slot->t = t;
         s->n_running++;
         s->sums.prefix_hits += where->n > 0;

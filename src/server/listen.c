@@ -90,7 +90,7 @@ static int listen_at(const struct addrinfo *a, const char *address, int *fd, str
 /* "http://127.0.0.1:41234" for what the socket is bound to. */
 static void show(int fd, struct buf *shown)
 {
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t n = sizeof a;
     char host[NI_MAXHOST], port[NI_MAXSERV];
     if (getsockname(fd, (struct sockaddr *)&a, &n) ||

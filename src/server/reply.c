@@ -1,6 +1,7 @@
 /* The course of an answer, on the pump's thread: see reply.h. */
 #include "server/reply_inside.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,11 +84,13 @@ static void on_call(void *ctx, const struct toolcall_event *event)
         begin_call(c, event);
         break;
     case TOOLCALL_ARGUMENTS:
+        assert(call);
         buf_add(&call->arguments, event->text, event->len);
         if (show && f->call_arguments)
             f->call_arguments(c, call, event->text, event->len);
         break;
     case TOOLCALL_END:
+        assert(call);
         call->ended = true;
         call->cut = event->cut;
         if (!c->reply->ask.parallel_tools && c->ticket) {

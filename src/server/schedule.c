@@ -90,7 +90,7 @@ static int open_parts(struct schedule *s, const struct schedule_options *o, stru
     const struct tokenizer *t = s->m->tokenizer;
     s->backlog = o->backlog > 0 ? o->backlog : BACKLOG_DEFAULT;
     s->n_waiting_max = o->queue > 0 ? o->queue : o->queue < 0 ? 0 : QUEUE_DEFAULT;
-    s->queue = mem_zalloc((size_t)(s->n_waiting_max + n_slots), sizeof *s->queue);
+    s->queue = mem_zalloc((size_t)s->n_waiting_max + (size_t)n_slots, sizeof(void *));
     if (!s->queue)
         return ERR(e, E_NOMEM, "no memory for a queue of %d requests", s->n_waiting_max);
     if (t)

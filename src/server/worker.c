@@ -88,7 +88,7 @@ static struct ticket *take_cancelled(struct schedule *s)
     for (int i = 0; !t && i < s->n_queued; i++)
         if (atomic_load(&s->queue[i]->cancel)) {
             t = s->queue[i];
-            memmove(s->queue + i, s->queue + i + 1, (size_t)(--s->n_queued - i) * sizeof *s->queue);
+            memmove(s->queue + i, s->queue + i + 1, (size_t)(--s->n_queued - i) * sizeof(void *));
         }
     pthread_mutex_unlock(&s->lock);
     return t;

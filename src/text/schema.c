@@ -140,7 +140,7 @@ static int put_array(struct writer *w, const json_t *schema, const char *where)
         return -w->e->code;
     if (most >= 0 && most < least)
         return ERR(w->e, E_FORMAT, "schema: %s: maxItems is less than minItems", where);
-    if (items && json_is_object(items))
+    if (json_is_object(items))
         rc = write_part(w, items, where, "items", &item);
     else if (items)
         rc = refuse(w, where, "items that is no schema");

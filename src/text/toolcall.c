@@ -13,6 +13,7 @@
  * in_text to KEPT, where input waits for the end; a second reader says then what it is. */
 #include "text/toolcall.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -416,6 +417,7 @@ static int read_whole(const struct toolcall_options *o, const struct buf *text, 
     struct toolcall *c;
     if (toolcall_open(o, &c, e))
         return -e->code;
+    assert(c);
     int rc = toolcall_push(c, text->data, text->len, e);
     if (!rc)
         rc = toolcall_finish(c, e);
