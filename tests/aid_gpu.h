@@ -29,6 +29,9 @@ struct aid_gpu {
  * validation layer where it is installed. */
 void aid_gpu_open(struct aid_gpu *g);
 void aid_gpu_close(struct aid_gpu *g);
+/* For products, whose weights and scales lie within 64 GiB of one another: ends the program with 77
+ * in builds that spread a software device's buffers over all addresses. */
+void aid_gpu_needs_near_buffers(void);
 /* A buffer with these bytes; one of zeros. Their address on the device. n may be any number, at
  * least 1: the guard begins right behind. */
 uint64_t aid_gpu_put(struct aid_gpu *g, const void *data, size_t n);

@@ -202,6 +202,7 @@ static void what_is_not_finite_is_noted(void **state)
 
 int main(void)
 {
+    aid_gpu_needs_near_buffers();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_of_all_shapes),
         cmocka_unit_test(what_is_not_finite_is_noted),

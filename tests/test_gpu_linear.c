@@ -193,6 +193,7 @@ static void floats_of_any_length(void **state)
 
 int main(void)
 {
+    aid_gpu_needs_near_buffers();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_near),
         cmocka_unit_test(rows_are_quantised),
