@@ -56,9 +56,9 @@ int toolcall_open(const struct toolcall_options *o, struct toolcall **out, struc
 
 void toolcall_close(struct toolcall *c)
 {
-    struct buf *const bufs[] = {&c->held, &c->text, &c->piece, &c->value};
     if (!c)
         return;
+    struct buf *const bufs[] = {&c->held, &c->text, &c->piece, &c->value};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
         buf_free(bufs[i]);
     json_decref(c->given);
