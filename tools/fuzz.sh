@@ -5,7 +5,7 @@
 # executions.
 set -u
 : "${B:=build/fuzz}" "${T:=}"
-export B
+export B LSAN_OPTIONS="suppressions=$PWD/tools/leaks.txt:print_suppressions=0"
 
 run_one() {
     stem=$1 seconds=$2
