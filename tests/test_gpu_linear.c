@@ -110,7 +110,7 @@ static void list_is_right(const int *bits, const int *rows, int n, int cols, int
     struct model_matrix m[5];
     struct gpu_product p[5];
     struct err e = {0};
-    size_t row = GPU_ACTS_BYTES((size_t)cols), outputs = 0;
+    size_t row = GPU_ACTS_BYTES((size_t)cols);
     float *x = mem_array((size_t)cols * ROWS_MAX, 4), *y = mem_array((size_t)R * 700, 4);
     uint8_t *q = mem_zalloc(row * ROWS_MAX, 1);
     model_floats(x, (size_t)cols * ROWS_MAX);
@@ -125,7 +125,6 @@ static void list_is_right(const int *bits, const int *rows, int n, int cols, int
             {format_of(bits[i]), rows[i], cols, m[i].at_w, m[i].at_scales, m[i].at_biases},
             aid_gpu_room(&g, (size_t)R * (size_t)(rows[i] + i) * 4 - (size_t)i * 4),
             rows[i] + i};
-        outputs += (size_t)rows[i];
     }
     aid_gpu_begin(&g);
     assert_ok(gpu_linear_record(&l, p, n, &e), e);
