@@ -17,7 +17,6 @@
 
 enum {
     CHUNK_DEFAULT = 512,
-    CTX_DEFAULT = 8192,
 };
 
 static int resolve_options(struct cpu *g, const struct engine_options *o, struct err *e);
@@ -103,15 +102,9 @@ static int resolve_options(struct cpu *g, const struct engine_options *o, struct
     if (out->threads < 1 || out->threads > ENGINE_THREADS_MAX)
         return ERR(e, E_ARG, "%d threads: want 1 to %d, or 0 for one of each processor", o->threads,
                    ENGINE_THREADS_MAX);
-    if (o->chunk < 0 || o->chunk > ENGINE_CHUNK_MAX)
-        return ERR(e, E_ARG, "prefill of %d tokens at once: want 1 to %d, or 0 for what fits",
-                   o->chunk, ENGINE_CHUNK_MAX);
-    out->n_sequences = o->n_sequences ? o->n_sequences : 1;
-    out->ctx = o->ctx ? o->ctx : CTX_DEFAULT;
-    out->ctx = out->ctx > c->max_pos ? c->max_pos : out->ctx;
-    if (out->ctx < 1 || out->n_sequences < 1)
-        return ERR(e, E_ARG, "%d sequences of %d tokens: want at least one of one", o->n_sequences,
-                   o->ctx);
+    rc = engine_sizes_resolve(c, o, out, e);
+    if (rc)
+        return rc;
     int most = c->index_budget + c->index_ratio - 1;
     g->max_visible = most < c->max_pos ? most : c->max_pos;
     return 0;

@@ -12,10 +12,7 @@
 #include "model/identity.h"
 #include "stream/budget.h"
 
-enum {
-    CHUNK_DEFAULT = 256,
-    CTX_DEFAULT = 8192,
-};
+enum { CHUNK_DEFAULT = 256 };
 
 static int check_model(const struct weights *w, const struct engine_options *o, struct err *e);
 static int resolve_options(struct gpu *g, const struct engine_options *o, struct err *e);
@@ -151,17 +148,9 @@ static int resolve_options(struct gpu *g, const struct engine_options *o, struct
     const struct config *c = &g->base.weights->config;
     struct engine_options *out = &g->options;
     int rc = engine_options_resolve(c, o, out, e);
+    rc = rc ? rc : engine_sizes_resolve(c, o, out, e);
     if (rc)
         return rc;
-    if (o->chunk < 0 || o->chunk > ENGINE_CHUNK_MAX)
-        return ERR(e, E_ARG, "prefill of %d tokens at once: want 1 to %d, or 0 for what fits",
-                   o->chunk, ENGINE_CHUNK_MAX);
-    out->n_sequences = o->n_sequences ? o->n_sequences : 1;
-    out->ctx = o->ctx ? o->ctx : CTX_DEFAULT;
-    out->ctx = out->ctx > c->max_pos ? c->max_pos : out->ctx;
-    if (out->ctx < 1 || out->n_sequences < 1)
-        return ERR(e, E_ARG, "%d sequences of %d tokens: want at least one of one", o->n_sequences,
-                   o->ctx);
     int most = c->index_budget + c->index_ratio - 1;
     g->max_visible = most < c->max_pos ? most : c->max_pos;
     sequence_places(g);

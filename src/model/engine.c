@@ -37,6 +37,21 @@ int engine_options_resolve(const struct config *c, const struct engine_options *
     return 0;
 }
 
+int engine_sizes_resolve(const struct config *c, const struct engine_options *o,
+                         struct engine_options *out, struct err *e)
+{
+    if (o->chunk < 0 || o->chunk > ENGINE_CHUNK_MAX)
+        return ERR(e, E_ARG, "prefill of %d tokens at once: want 1 to %d, or 0 for what fits",
+                   o->chunk, ENGINE_CHUNK_MAX);
+    out->n_sequences = o->n_sequences ? o->n_sequences : 1;
+    out->ctx = o->ctx ? o->ctx : ENGINE_CTX_DEFAULT;
+    out->ctx = out->ctx > c->max_pos ? c->max_pos : out->ctx;
+    if (out->ctx < 1 || out->n_sequences < 1)
+        return ERR(e, E_ARG, "%d sequences of %d tokens: want at least one of one", o->n_sequences,
+                   o->ctx);
+    return 0;
+}
+
 int engine_rows_check(int R, struct err *e)
 {
     if (R < 1 || R > ENGINE_ROWS_MAX)
@@ -60,6 +75,21 @@ int engine_row_check(const struct row_check *c, struct err *e)
     if (row->token < 0 || row->token >= c->vocab)
         return ERR(e, E_ARG, "row %d: token %d is not in the vocabulary of %d", c->r, row->token,
                    c->vocab);
+    return 0;
+}
+
+int engine_draft_check(const struct config *c, const struct draft_check *d, struct err *e)
+{
+    if (!d->drafts)
+        return ERR(e, E_UNSUPPORTED, "no drafts: %s",
+                   c->n_mtp ? "the engine was opened without them" : "the model has no draft head");
+    if (d->depth < 1 || d->depth > ENGINE_DRAFTS_MAX || d->next < 0 || d->next >= c->vocab)
+        return ERR(e, E_ARG, "%d drafts behind token %d: want 1 to %d, a token below %d", d->depth,
+                   d->next, ENGINE_DRAFTS_MAX, c->vocab);
+    if (d->pending || !d->len)
+        return ERR(e, E_ARG,
+                   "drafts need committed tokens and no pending rows (there are %d and %d)", d->len,
+                   d->pending);
     return 0;
 }
 

@@ -27,7 +27,8 @@ enum {
     ENGINE_ROWS_MAX = 64,
     ENGINE_DRAFTS_MAX = 3,
     ENGINE_THREADS_MAX = 256,
-    ENGINE_CHUNK_MAX = 8192, /* tokens of a prefill at once */
+    ENGINE_CHUNK_MAX = 8192,   /* tokens of a prefill at once */
+    ENGINE_CTX_DEFAULT = 8192, /* of a sequence, where the model has as many positions */
 };
 
 struct engine;
@@ -153,6 +154,10 @@ struct engine {
 int engine_options_resolve(const struct config *c, const struct engine_options *o,
                            struct engine_options *out, struct err *e);
 
+/* For engines that set memory aside at open: checks o's chunk, and fills in n_sequences and ctx. */
+int engine_sizes_resolve(const struct config *c, const struct engine_options *o,
+                         struct engine_options *out, struct err *e);
+
 /* What a step asks of its rows, in the same words by every engine. E_ARG or E_LIMIT says which. */
 int engine_rows_check(int R, struct err *e);
 /* Row r is the nth row of a sequence that holds len committed tokens of ctx and has rows pending;
@@ -164,6 +169,15 @@ struct row_check {
     int pending, len, ctx, vocab;
 };
 int engine_row_check(const struct row_check *c, struct err *e);
+
+/* The same of what engine_ops.draft asks. E_UNSUPPORTED or E_ARG says what is wrong. */
+struct draft_check {
+    bool drafts; /* the engine was opened with them */
+    int depth;
+    int32_t next;
+    int len, pending; /* of the sequence */
+};
+int engine_draft_check(const struct config *c, const struct draft_check *d, struct err *e);
 
 /* argmax with ties to the lower index. */
 int32_t engine_argmax(const float *logits, int vocab);

@@ -241,16 +241,9 @@ static int reference_draft(struct sequence *s, int32_t next, int depth, int32_t 
     const struct config *c = &g->base.weights->config;
     const float *wide = history_row(&s->wide, -1);
 
-    if (!g->options.drafts)
-        return ERR(e, E_UNSUPPORTED, "no drafts: %s",
-                   c->n_mtp ? "the engine was opened without them" : "the model has no draft head");
-    if (depth < 1 || depth > ENGINE_DRAFTS_MAX || next < 0 || next >= c->vocab)
-        return ERR(e, E_ARG, "%d drafts behind token %d: want 1 to %d, a token below %d", depth,
-                   next, ENGINE_DRAFTS_MAX, c->vocab);
-    if (s->pending || !s->len)
-        return ERR(e, E_ARG,
-                   "drafts need committed tokens and no pending rows (there are %d and %d)", s->len,
-                   s->pending);
+    const struct draft_check check = {g->options.drafts, depth, next, s->len, s->pending};
+    if (engine_draft_check(c, &check, e))
+        return -e->code;
     for (int d = 0; d < depth; d++, logits += c->vocab) {
         const struct at at = {s, 0, s->len - 1 + d, c->n_layers};
         int rc = mtp_apply(g, &at, wide, next, logits, e);
