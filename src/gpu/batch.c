@@ -151,11 +151,14 @@ int gpu_batch_flush(struct gpu *g, struct err *e)
     return rc;
 }
 
-void gpu_batch_abandon(struct gpu *g)
+int gpu_batch_run(struct gpu *g, int rc, struct err *e)
 {
     struct err ignored = {0}; /* the first failure is the one reported */
+    if (!rc)
+        return gpu_batch_end(g, e);
     (void)tape_end(g->tape, &ignored);
     gpu_visit_close(g);
+    return rc;
 }
 
 int gpu_batch_check(const struct gpu *g, const struct batch *b, struct err *e)

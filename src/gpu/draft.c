@@ -63,12 +63,7 @@ static int draft_row(struct gpu *g, struct batch *b, u64 wide, float *logits, st
 {
     const size_t vocab = (size_t)g->base.weights->config.vocab;
     gpu_batch_begin(g);
-    int rc = draft_record(g, b, wide, e);
-    if (rc) {
-        gpu_batch_abandon(g);
-        return rc;
-    }
-    rc = gpu_batch_end(g, e);
+    int rc = gpu_batch_run(g, draft_record(g, b, wide, e), e);
     rc = rc ? rc : gpu_batch_check(g, b, e);
     if (rc)
         return rc;
@@ -84,16 +79,9 @@ int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, 
     const struct config *c = &g->base.weights->config;
     u64 wide = sequence_at(s, g->places.wide);
 
-    if (!g->options.drafts)
-        return ERR(e, E_UNSUPPORTED, "no drafts: %s",
-                   c->n_mtp ? "the engine was opened without them" : "the model has no draft head");
-    if (depth < 1 || depth > ENGINE_DRAFTS_MAX || next < 0 || next >= c->vocab)
-        return ERR(e, E_ARG, "%d drafts behind token %d: want 1 to %d, a token below %d", depth,
-                   next, ENGINE_DRAFTS_MAX, c->vocab);
-    if (s->pending || !s->len)
-        return ERR(e, E_ARG,
-                   "drafts need committed tokens and no pending rows (there are %d and %d)", s->len,
-                   s->pending);
+    const struct draft_check check = {g->options.drafts, depth, next, s->len, s->pending};
+    if (engine_draft_check(c, &check, e))
+        return -e->code;
     for (int d = 0; d < depth; d++, logits += c->vocab) {
         struct batch b;
         g->host.tables[1].at[0] = (struct at){s, 0, s->len - 1 + d, next};

@@ -69,17 +69,6 @@ static int step_record(struct gpu *g, struct batch *b, const bool *want, struct 
     return rc ? rc : gpu_mtp_fill(g, b, kept, e);
 }
 
-/* Runs what was recorded, if that went well (rc 0). */
-static int batch_run(struct gpu *g, const struct batch *b, int rc, struct err *e)
-{
-    if (rc) {
-        gpu_batch_abandon(g);
-        return rc;
-    }
-    rc = gpu_batch_end(g, e);
-    return rc ? rc : gpu_batch_check(g, b, e);
-}
-
 static int gpu_step(struct engine *base, const struct row *rows, int R, const bool *want,
                     float *logits, struct err *e)
 {
@@ -91,7 +80,8 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     if (rc)
         return rc;
     gpu_batch_begin(g);
-    rc = batch_run(g, &b, step_record(g, &b, want, e), e);
+    rc = gpu_batch_run(g, step_record(g, &b, want, e), e);
+    rc = rc ? rc : gpu_batch_check(g, &b, e);
     if (rc)
         return rc;
     for (int r = 0; r < R; r++)
@@ -144,7 +134,7 @@ static int keep_wide(struct gpu *g, const struct sequence *s, struct err *e)
     gpu_batch_begin(g);
     int rc = gpu_copy(g, g->scratch.last_wide, sequence_at(s, g->places.wide),
                       wide_bytes(g) / sizeof(float), e);
-    return rc ? rc : gpu_batch_end(g, e);
+    return gpu_batch_run(g, rc, e);
 }
 
 static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *tokens, int n,
@@ -156,7 +146,8 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
     if (rc)
         return rc;
     gpu_batch_begin(g);
-    rc = batch_run(g, &b, prefill_record(g, &b, logits != NULL, e), e);
+    rc = gpu_batch_run(g, prefill_record(g, &b, logits != NULL, e), e);
+    rc = rc ? rc : gpu_batch_check(g, &b, e);
     if (!rc && logits)
         memcpy(logits, gpu_back(g, g->scratch.logits),
                (size_t)base->weights->config.vocab * sizeof *logits);

@@ -144,7 +144,7 @@ static int clear(struct sequence *s, struct err *e)
             gpu_copy(g, 0, sequence_at(s, p->ple[m].rows[s->plane]), (size_t)ple_keep(c) * wide, e);
     if (!rc && g->options.drafts)
         rc = gpu_copy(g, 0, sequence_at(s, p->wide), wide, e);
-    return rc ? rc : gpu_batch_end(g, e);
+    return gpu_batch_run(g, rc, e);
 }
 
 void gpu_sequence_reset(struct sequence *s)
@@ -182,8 +182,7 @@ int gpu_sequence_commit(struct engine *base, struct sequence *s, int n, struct e
         return ERR(e, E_ARG, "commit of %d rows: %d are pending", n, s->pending);
     if (n) {
         gpu_batch_begin(g);
-        int rc = commit_rows(g, s, n, e);
-        rc = rc ? rc : gpu_batch_end(g, e);
+        int rc = gpu_batch_run(g, commit_rows(g, s, n, e), e);
         if (rc)
             return rc;
         s->plane = !s->plane;

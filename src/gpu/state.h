@@ -261,8 +261,9 @@ void gpu_batch_begin(struct gpu *g);
 /* Submits what was recorded and waits for its end; flush: and starts recording again. */
 int gpu_batch_flush(struct gpu *g, struct err *e);
 int gpu_batch_end(struct gpu *g, struct err *e);
-/* Gives up what was recorded. */
-void gpu_batch_abandon(struct gpu *g);
+/* Ends a recording: runs it if rc, what recording it came to, is 0; else gives it up. Returns rc,
+ * or what the run came to. */
+int gpu_batch_run(struct gpu *g, int rc, struct err *e);
 /* E_NONFINITE with the position of the first row that was spoilt. */
 int gpu_batch_check(const struct gpu *g, const struct batch *b, struct err *e);
 

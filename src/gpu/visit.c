@@ -39,6 +39,12 @@ static u64 *table_of(const struct gpu *g, int il)
     return g->host.table + (size_t)il * (size_t)g->base.weights->config.E;
 }
 
+/* A table's entry for a record of so many bits. */
+static u64 tagged(u64 address, int bits)
+{
+    return address | (bits == 3 ? GPU_RECORD_Q3 : bits == 2 ? GPU_RECORD_Q2 : 0);
+}
+
 /* Rows first .. first + n - 1 through the experts in the layer's table. */
 static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, int n,
                          struct err *e)
@@ -119,8 +125,7 @@ static int take_records(struct gpu *g, int il, int n, struct err *e)
         }
         for (int i = 0; i < got; i++) {
             u64 at = g->experts.slots.address + (u64)(entry[i].record - slots);
-            u64 tag = entry[i].bits == 3 ? GPU_RECORD_Q3 : entry[i].bits == 2 ? GPU_RECORD_Q2 : 0;
-            table[g->host.uses[entry[i].i].expert] = at | tag;
+            table[g->host.uses[entry[i].i].expert] = tagged(at, entry[i].bits);
         }
     }
     for (int i = 0; g->options.cut_weak > 0 && i < n; i++)
@@ -226,10 +231,9 @@ static int load_layer(struct gpu *g, int il, struct err *e)
     for (int got = 1; !rc && got;) {
         rc = stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
         for (int i = 0; !rc && i < got; i++) {
-            u64 tag = entry[i].bits == 3 ? GPU_RECORD_Q3 : entry[i].bits == 2 ? GPU_RECORD_Q2 : 0;
-            u64 at;
+            u64 at = 0;
             rc = residency_load(g->experts.residency, il, entry[i].i, entry[i].record, &at, e);
-            table_of(g, il)[entry[i].i] = at | tag;
+            table_of(g, il)[entry[i].i] = tagged(at, entry[i].bits);
             stream_done(g->stream, entry[i].i);
         }
     }
