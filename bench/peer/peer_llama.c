@@ -1,6 +1,7 @@
 /* Drives a prebuilt libllama (llama.cpp v0.5.0, loaded at run time, no headers) for bench/peer.sh.
  *
- *   peer_llama bench  LIBDIR MODEL.gguf [-p 512] [-n 64] [-r 3] [-t 2] [--no-repack] [--no-warmup]
+ *   peer_llama bench  LIBDIR MODEL.gguf [-p 512] [-n 64] [-r 3] [-t 2] [-ngl 0] [-ub 512]
+ *                     [--no-repack] [--no-warmup]
  *   peer_llama logits LIBDIR MODEL.gguf 1,2,3      the best five next tokens after the last id
  *
  * One JSON line for each repetition: tokens a second, the share of its threads' time that the
@@ -78,6 +79,7 @@ static struct {
 struct run {
     const char *lib, *model;
     int prompt, tokens, repetitions, threads;
+    int gpu_layers, chunk; /* layers on the device; tokens that a prompt is cut into */
     bool repack, warm_up;
     void *context;
     int n_vocab;
@@ -160,7 +162,7 @@ static void open_model(struct run *r)
         c.n_ctx != 512 || c.n_batch != 2048 || c.n_ubatch != 512 || c.type_k != 1 ||
         c.yarn_ext != -1)
         die("unexpected defaults: another version of", r->lib);
-    m.n_gpu_layers = 0;
+    m.n_gpu_layers = r->gpu_layers;
     m.load_mode = api.load_mode("mmap");
     m.use_extra_bufts = r->repack;
     void *model = api.load(r->model, m);
@@ -168,6 +170,7 @@ static void open_model(struct run *r)
         die("cannot load", r->model);
     int need = r->prompt > r->tokens ? r->prompt : r->tokens;
     c.n_ctx = c.n_batch = (uint32_t)(need + 8 + 255) / 256 * 256;
+    c.n_ubatch = (uint32_t)r->chunk;
     c.n_threads = c.n_threads_batch = r->threads;
     r->context = api.open(model, c);
     if (!r->context)
@@ -266,6 +269,7 @@ int main(int argc, char **argv)
                            .tokens = 64,
                            .repetitions = 3,
                            .threads = 2,
+                           .chunk = 512,
                            .repack = true,
                            .warm_up = true};
     if (argc < 4 || (strcmp(argv[1], "logits") == 0 && argc != 5))
@@ -276,12 +280,12 @@ int main(int argc, char **argv)
     const struct {
         const char *name;
         int *to;
-    } numbers[] = {
-        {"-p", &r.prompt}, {"-n", &r.tokens}, {"-r", &r.repetitions}, {"-t", &r.threads}};
+    } numbers[] = {{"-p", &r.prompt},  {"-n", &r.tokens},       {"-r", &r.repetitions},
+                   {"-t", &r.threads}, {"-ngl", &r.gpu_layers}, {"-ub", &r.chunk}};
     for (int i = 4; i < argc && !just_logits; i++) {
         r.repack = r.repack && strcmp(argv[i], "--no-repack") != 0;
         r.warm_up = r.warm_up && strcmp(argv[i], "--no-warmup") != 0;
-        for (int k = 0; k < 4; k++)
+        for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++)
             if (strcmp(argv[i], numbers[k].name) == 0 && i + 1 < argc)
                 *numbers[k].to = atoi(argv[++i]);
     }
