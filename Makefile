@@ -45,14 +45,15 @@ ifeq ($(WERROR),1)
 CFLAGS_BASE += -Werror
 endif
 
+# Lines of a stack trace need -g1; where variables are takes gcc half a minute for a file of kernels.
 SANITIZE       := -fno-omit-frame-pointer -fno-sanitize-recover=all
 CFLAGS_release := -O3 -g
 CFLAGS_debug   := -O0 -g3
-CFLAGS_asan    := -O1 -g -fsanitize=address,undefined $(SANITIZE)
-CFLAGS_ubsan   := -O1 -g -fsanitize=undefined $(SANITIZE)
-CFLAGS_tsan    := -O1 -g -fsanitize=thread $(SANITIZE)
+CFLAGS_asan    := -O1 -g1 -fsanitize=address,undefined $(SANITIZE)
+CFLAGS_ubsan   := -O1 -g1 -fsanitize=undefined $(SANITIZE)
+CFLAGS_tsan    := -O1 -g1 -fsanitize=thread $(SANITIZE)
 CFLAGS_cov     := -O0 -g --coverage
-CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined $(SANITIZE)
+CFLAGS_fuzz    := -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined $(SANITIZE)
 ifndef CFLAGS_$(CONFIG)
 $(error CONFIG=$(CONFIG) is not one of debug release asan ubsan tsan fuzz cov)
 endif
