@@ -1,15 +1,24 @@
 #!/bin/sh
 # Compares parts of the program with implementations published on npm: installs the packages of
 # package.json below build/npm and runs every tests/npm/STEM.mjs, or that of $T, from the project's
-# root. Needs node, npm and, the first time, the network. The last line printed is
-# "N passed, N failed, N skipped".
+# root, as many at once as there are processors. Needs node, npm and, the first time, the network.
+# The last line printed is "N passed, N failed, N skipped".
 #
 #   B=build/release   the build, with the helper programs tool_STEM
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 : "${B:=build/release}" "${T:=}"
 export B NPM_ROOT="$PWD/build/npm"
-passed=0 failed=0
+
+if [ "${1:-}" = --one ]; then
+    name=$(basename "$2" .mjs)
+    said=passed
+    node "$2" >"$DIR/$name.log" 2>&1 || said=failed
+    : >"$DIR/$name.$said"
+    echo "npm $name $said" >>"$DIR/$name.log"
+    cat "$DIR/$name.log"
+    exit 0
+fi
 
 if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
     echo "node and npm are not installed"
@@ -24,17 +33,15 @@ if ! cmp -s tests/npm/package.json "$NPM_ROOT/package.json" || [ ! -f "$NPM_ROOT
         { echo "npm could not install the packages of tests/npm/package.json"; exit 1; }
     : >"$NPM_ROOT/complete"
 fi
+DIR=$(mktemp -d) || exit 1
+export DIR
+trap 'rm -rf "$DIR"' EXIT
 for script in tests/npm/*.mjs; do
-    name=$(basename "$script" .mjs)
-    [ -z "$T" ] || [ "$T" = "$name" ] || continue
-    if node "$script"; then
-        echo "ok    npm $name"
-        passed=$((passed + 1))
-    else
-        echo "FAIL  npm $name"
-        failed=$((failed + 1))
-    fi
-done
+    [ -z "$T" ] || [ "$T" = "$(basename "$script" .mjs)" ] || continue
+    echo "$script"
+done | xargs -r -P "$(getconf _NPROCESSORS_ONLN)" -n 1 tests/npm/run.sh --one
+passed=$(ls "$DIR" | grep -c '\.passed$')
+failed=$(ls "$DIR" | grep -c '\.failed$')
 [ $((passed + failed)) -gt 0 ] || echo "no comparison is called '$T'"
 echo "$passed passed, $failed failed, 0 skipped"
-[ $failed -eq 0 ] && [ $passed -gt 0 ]
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
