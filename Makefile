@@ -45,7 +45,7 @@ ifeq ($(WERROR),1)
 CFLAGS_BASE += -Werror
 endif
 
-# Lines of a stack trace need -g1; where variables are takes gcc half a minute for a file of kernels.
+# Stack traces need lines alone; where variables are takes gcc half a minute for a file of kernels.
 SANITIZE       := -fno-omit-frame-pointer -fno-sanitize-recover=all
 CFLAGS_release := -O3 -g
 CFLAGS_debug   := -O0 -g3
