@@ -194,7 +194,7 @@ void aid_weights_open(struct aid_weights *m, const char *dir)
     struct aid_checkpoint *s = m->source = mem_zalloc(1, sizeof *s);
     assert_non_null(s);
     snprintf(path, sizeof path, "%s/config.json", dir);
-    assert_ok(config_read(path, &s->config, &e), e);
+    assert_ok(config_load(path, &s->config, &e), e);
     assert_ok(checkpoint_open(dir, &s->c, &e), e);
     assert_ok(convention_detect(s->c, &convention, &e), e);
     s->norms = convention.norms;

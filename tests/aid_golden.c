@@ -78,7 +78,7 @@ int aid_golden_write(const char *name, const char *dir, struct err *e)
     if (!k.recipe)
         return ERR(e, E_ARG, "%s: no golden whose weights can be made again", name);
     snprintf(config, sizeof config, GOLDENS "%s/mlx4/config.json", name);
-    int rc = config_read(config, &k.config, e);
+    int rc = config_load(config, &k.config, e);
     if (!rc)
         rc = expected_init(&k.config, &list, e);
     for (size_t i = 0; !rc && i < list.n; i++)

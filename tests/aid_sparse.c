@@ -47,7 +47,7 @@ int aid_sparse_write(const char *tensors, const char *config, const char *dir, i
     if (!rc)
         rc = file_read_all(config, LIST_BYTES_MAX, &k.config_text, e);
     if (!rc)
-        rc = config_read(config, &k.config, e);
+        rc = config_load(config, &k.config, e);
     if (!rc && (n_shards < 1 || (size_t)n_shards > k.n))
         rc = ERR(e, E_ARG, "%s: lists %zu tensors, which do not fill %d shards", tensors, k.n,
                  n_shards);

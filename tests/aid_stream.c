@@ -39,7 +39,7 @@ void aid_stream_open(struct aid_stream *a, const char *golden)
     char config[128];
     *a = (struct aid_stream){.hold = 4};
     snprintf(config, sizeof config, GOLDENS "%s/mlx4/config.json", golden);
-    assert_ok(config_read(config, &c, &e), e);
+    assert_ok(config_load(config, &c, &e), e);
     a->dir = aid_tmpdir();
     aid_tensors_make(&c, &a->tensors);
     json_t *manifest = aid_store_manifest(&a->tensors);

@@ -25,7 +25,7 @@ static struct config read_config(const char *path)
 {
     struct err e = {0};
     struct config c;
-    assert_ok(config_read(path, &c, &e), e);
+    assert_ok(config_load(path, &c, &e), e);
     return c;
 }
 
@@ -323,7 +323,7 @@ static void test_not_an_object(void **state)
     assert_string_equal(e.msg, "c: config: want an object, found the integer 3");
     json_decref(v);
     err_clear(&e);
-    assert_int_equal(config_read("no/such/config.json", &c, &e), -E_NOTFOUND);
+    assert_int_equal(config_load("no/such/config.json", &c, &e), -E_NOTFOUND);
 }
 
 static void test_allocation_failures(void **state)
@@ -333,7 +333,7 @@ static void test_allocation_failures(void **state)
         struct err e = {0};
         struct config c;
         mem_fail_at(nth);
-        int rc = config_read(MICRO, &c, &e);
+        int rc = config_load(MICRO, &c, &e);
         mem_fail_at(0);
         if (!rc) {
             assert_true(nth > 1);

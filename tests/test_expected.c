@@ -12,7 +12,7 @@
 static void make_list(const char *path, struct config *c, struct expected_list *l)
 {
     struct err e = {0};
-    assert_ok(config_read(path, c, &e), e);
+    assert_ok(config_load(path, c, &e), e);
     assert_ok(expected_init(c, l, &e), e);
 }
 
@@ -197,7 +197,7 @@ static void test_largest_config(void **state)
     struct config c;
     struct expected_list l;
     struct err e = {0};
-    assert_ok(config_read(GOLDENS "v-ple2/mlx4/config.json", &c, &e), e);
+    assert_ok(config_load(GOLDENS "v-ple2/mlx4/config.json", &c, &e), e);
     c.n_layers = CONFIG_LAYERS_MAX;
     for (int il = 4; il < c.n_layers; il++)
         c.attention[il] = il % 2;
@@ -215,7 +215,7 @@ static void test_allocation_failures(void **state)
     (void)state;
     struct config c;
     struct err e = {0};
-    assert_ok(config_read(GOLDENS "micro/mlx4/config.json", &c, &e), e);
+    assert_ok(config_load(GOLDENS "micro/mlx4/config.json", &c, &e), e);
     for (long nth = 1;; nth++) {
         struct expected_list l;
         mem_fail_at(nth);

@@ -11,7 +11,7 @@ static json_t *make_manifest(const char *config, struct config *c)
 {
     struct err e = {0};
     struct aid_tensors t;
-    assert_ok(config_read(config, c, &e), e);
+    assert_ok(config_load(config, c, &e), e);
     aid_tensors_make(c, &t);
     json_t *root = aid_store_manifest(&t);
     aid_tensors_free(&t);

@@ -92,7 +92,7 @@ static int set_up(void **state)
     struct config c;
     struct err e = {0};
     (void)state;
-    assert_ok(config_read(config, &c, &e), e);
+    assert_ok(config_load(config, &c, &e), e);
     dir = aid_tmpdir();
     aid_tensors_make(&c, &tensors);
     json_t *m = aid_store_manifest(&tensors);

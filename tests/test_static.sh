@@ -4,7 +4,7 @@
 # uses the library could be linked statically.
 set -eu
 : "${CHERENKOV_BUILD:=build/release}"
-libs="jansson pcre2-8 utf8proc xxhash edit uring microhttpd"
+libs="jansson pcre2-8 utf8proc xxhash edit uring microhttpd config"
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 

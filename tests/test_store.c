@@ -28,7 +28,7 @@ static struct made make(const char *golden)
     struct err e = {0};
     char config[128];
     snprintf(config, sizeof config, GOLDENS "%s/mlx4/config.json", golden);
-    assert_ok(config_read(config, &c, &e), e);
+    assert_ok(config_load(config, &c, &e), e);
     s.dir = aid_tmpdir();
     aid_tensors_make(&c, &s.tensors);
     s.manifest = aid_store_manifest(&s.tensors);

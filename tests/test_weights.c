@@ -15,7 +15,7 @@ static struct config read_config(const char *path)
 {
     struct err e = {0};
     struct config c;
-    assert_ok(config_read(path, &c, &e), e);
+    assert_ok(config_load(path, &c, &e), e);
     return c;
 }
 

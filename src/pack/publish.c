@@ -31,7 +31,7 @@ int publish_check(const struct plan *p, const char *dir, struct err *e)
     char *path = file_join(dir, "config.json");
     int rc = path ? 0 : ERR(e, E_NOMEM, "out of memory opening %s", dir);
     if (!rc && file_exists(path)) {
-        rc = config_read(path, &there, e);
+        rc = config_load(path, &there, e);
         if (!rc)
             rc = expected_init(&there, &list, e);
         if (!rc && !same_tensors(&list, &p->expected))

@@ -96,7 +96,7 @@ int config_parse(const json_t *root, const char *where, struct config *out, stru
     return rc;
 }
 
-int config_read(const char *path, struct config *out, struct err *e)
+int config_load(const char *path, struct config *out, struct err *e)
 {
     json_t *root;
     int rc = json_read_file(path, CONFIG_FILE_MAX, &root, e);

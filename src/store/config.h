@@ -57,6 +57,6 @@ struct config {
 
 /* root is the outer config (with text_config) or the text config itself. `where` opens messages. */
 int config_parse(const json_t *root, const char *where, struct config *out, struct err *e);
-int config_read(const char *path, struct config *out, struct err *e);
+int config_load(const char *path, struct config *out, struct err *e);
 
 #endif

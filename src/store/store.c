@@ -176,7 +176,7 @@ static int read_texts(struct store *s, struct err *e)
     if (!rc)
         rc = manifest_read(manifest, &s->manifest, e);
     if (!rc)
-        rc = config_read(config, &s->config, e);
+        rc = config_load(config, &s->config, e);
     mem_free(config);
     mem_free(manifest);
     return rc;
