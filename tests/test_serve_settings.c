@@ -143,6 +143,21 @@ static void test_a_request_that_runs_may_end(void **state)
     aid_rmdir(s.dir);
 }
 
+/* It said "raise --max-ctx" to clients, who can raise nothing. */
+static void test_a_long_prompt_is_refused_in_a_clients_words(void **state)
+{
+    struct aid_server s;
+    (void)state;
+    aid_serve(&s, store, (const char *const[]){"--max-ctx", "4", NULL});
+    json_t *v = aid_ask(&s, "/v1/completions", "{'prompt': [1, 2, 3, 4, 5]}", 400);
+    assert_string_equal(aid_string(v, "error.message"),
+                        "the prompt has 5 tokens and this server's context holds 4, answer "
+                        "included: shorten it");
+    assert_string_equal(aid_string(v, "error.code"), "context_length_exceeded");
+    json_decref(v);
+    assert_int_equal(aid_serve_stop(&s), 0);
+}
+
 static void test_a_unix_socket(void **state)
 {
     struct aid_server s;
@@ -164,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_settings_are_printed_as_a_file),
         cmocka_unit_test(test_reload_takes_all_or_nothing),
         cmocka_unit_test(test_a_request_that_runs_may_end),
+        cmocka_unit_test(test_a_long_prompt_is_refused_in_a_clients_words),
         cmocka_unit_test(test_a_unix_socket),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

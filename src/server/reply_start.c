@@ -63,6 +63,19 @@ static int render(struct reply *r, const struct ask_defaults *d, struct err *e)
     return rc;
 }
 
+/* As generation_check does it, in words for who cannot change the server. */
+static int check_length(const struct reply *r, struct err *e)
+{
+    const size_t n = r->ask.ids.n;
+    const int ctx = r->server->model->ctx;
+    if (n < (size_t)ctx)
+        return 0;
+    return ERR(e, E_LIMIT,
+               "the prompt has %zu tokens and this server's context holds %d, answer included: "
+               "shorten it",
+               n, ctx);
+}
+
 static int make_prompt(struct reply *r, const struct ask_defaults *d, struct err *e)
 {
     struct ask *a = &r->ask;
@@ -71,7 +84,7 @@ static int make_prompt(struct reply *r, const struct ask_defaults *d, struct err
     if (!a->ids.n &&
         schedule_encode(r->server->schedule, buf_str(&a->text), a->text.len, &a->ids, e))
         return -e->code;
-    return generation_check(r->server->model, &a->ids, e);
+    return check_length(r, e) ? -e->code : generation_check(r->server->model, &a->ids, e);
 }
 
 /* Gives the request of each choice to the scheduler. */
