@@ -7,13 +7,6 @@
 #include "server/asks.h"
 #include "server/server_inside.h"
 
-json_t *openai_chunk(const struct reply *r, const char *object)
-{
-    return json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", r->id, "object", object, "created",
-                     (json_int_t)r->created, "model", r->server->o.names[0], "system_fingerprint",
-                     "cherenkov");
-}
-
 json_t *openai_usage(const struct reply *r)
 {
     const int prompt = reply_prompt_tokens(r), answer = reply_answer_tokens(r);
@@ -21,6 +14,49 @@ json_t *openai_usage(const struct reply *r)
                      "completion_tokens", answer, "total_tokens", prompt + answer,
                      "prompt_tokens_details", "cached_tokens", reply_cached_tokens(r),
                      "completion_tokens_details", "reasoning_tokens", reply_thinking_tokens(r));
+}
+
+/* {"id", "object", "created", "model", ...}: what every body begins with. choices is taken over. */
+static json_t *body(const struct reply *r, const char *object, json_t *choices)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", r->id, "object", object, "created",
+                     (json_int_t)r->created, "model", r->server->o.names[0], "system_fingerprint",
+                     "cherenkov", "choices", choices);
+}
+
+static void add_usage(const struct reply *r, json_t *v)
+{
+    json_object_set_new(v, "usage", openai_usage(r));
+    json_object_set_new(v, "timings", reply_timings(r));
+}
+
+void openai_stream_choice(struct choice *c, const char *object, json_t *choice)
+{
+    json_t *v = body(c->reply, object, json_pack("[o]", choice));
+    if (c->reply->ask.stream_usage)
+        json_object_set_new(v, "usage", json_null());
+    reply_send(c->reply, NULL, v);
+}
+
+void openai_stream_end(struct reply *r, const char *object)
+{
+    static const char done[] = "data: [DONE]\n\n";
+    if (r->ask.stream_usage) {
+        json_t *v = body(r, object, json_array());
+        add_usage(r, v);
+        reply_send(r, NULL, v);
+    }
+    exchange_write(r->exchange, done, strlen(done));
+}
+
+json_t *openai_whole(struct reply *r, const char *object, json_t *(*choice)(const struct choice *c))
+{
+    json_t *choices = json_array();
+    for (int i = 0; i < r->n_choices; i++)
+        json_array_append_new(choices, choice(&r->choices[i]));
+    json_t *v = body(r, object, choices);
+    add_usage(r, v);
+    return v;
 }
 
 void openai_stream_error(struct reply *r, int status, const struct err *why)

@@ -17,9 +17,14 @@ void openai_answer(struct server *s, struct exchange *x,
                    const struct reply_form *form, const char *id_prefix);
 /* {"prompt_tokens", "completion_tokens", ...}. For json_decref. */
 json_t *openai_usage(const struct reply *r);
-/* {"id", "object", "created", "model", ...}: what every body begins with. For json_decref. */
-json_t *openai_chunk(const struct reply *r, const char *object);
+/* A choice as the event of a stream that it is; taken over. */
+void openai_stream_choice(struct choice *c, const char *object, json_t *choice);
+/* Usage, if it was asked for, and [DONE]. */
+void openai_stream_end(struct reply *r, const char *object);
 /* {"error": ...} as the last event of a stream. */
 void openai_stream_error(struct reply *r, int status, const struct err *why);
+/* The answer at once: choices, usage, timings. For json_decref. */
+json_t *openai_whole(struct reply *r, const char *object,
+                     json_t *(*choice)(const struct choice *c));
 
 #endif

@@ -1,4 +1,5 @@
 /* Requests in OpenAI's form: see asks.h. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,6 +84,13 @@ static int read_format(struct ask *a, const json_t *v, struct wrong *w)
     return ask_schema(a, schema, "response_format.json_schema.schema", w);
 }
 
+/* Of a request that begins with its struct ask. */
+static const struct field stream_fields[] = {
+    {"include_usage", FIELD_BOOL, offsetof(struct ask, stream_usage), 0, 0, NULL, NULL},
+    {"include_obfuscation", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
 /* --- chat --- */
 
 /* Fields that are read further once all are there. */
@@ -96,16 +104,12 @@ struct chat_request {
 
 #define AT(member) offsetof(struct chat_request, member)
 #define A(member)  offsetof(struct chat_request, ask.member)
-static const struct field chat_stream_fields[] = {
-    {"include_usage", FIELD_BOOL, A(stream_usage), 0, 0, NULL, NULL},
-    {"include_obfuscation", FIELD_ONLY, 0, 0, 0, "false", NULL},
-    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
-};
+static_assert(A(stream_usage) == offsetof(struct ask, stream_usage), "stream_fields");
 static const struct field chat_fields[] = {
     {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
     {"messages", FIELD_VALUE, AT(messages), 0, 0, NULL, NULL},
     {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
-    {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, chat_stream_fields},
+    {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, stream_fields},
     {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
     {"max_completion_tokens", FIELD_INT, AT(completion_tokens), 1, INT32_MAX, NULL, NULL},
     {"n", FIELD_INT, A(n), 1, ASK_CHOICES_MAX, NULL, NULL},
@@ -188,16 +192,12 @@ struct text_request {
 
 #define AT(member) offsetof(struct text_request, member)
 #define A(member)  offsetof(struct text_request, ask.member)
-static const struct field text_stream_fields[] = {
-    {"include_usage", FIELD_BOOL, A(stream_usage), 0, 0, NULL, NULL},
-    {"include_obfuscation", FIELD_ONLY, 0, 0, 0, "false", NULL},
-    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
-};
+static_assert(A(stream_usage) == offsetof(struct ask, stream_usage), "stream_fields");
 static const struct field text_fields[] = {
     {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
     {"prompt", FIELD_VALUE, AT(prompt), 0, 0, NULL, NULL},
     {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
-    {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, text_stream_fields},
+    {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, stream_fields},
     {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
     {"n", FIELD_INT, A(n), 1, ASK_CHOICES_MAX, NULL, NULL},
     {"echo", FIELD_BOOL, A(echo), 0, 0, NULL, NULL},

@@ -1,8 +1,6 @@
 /* POST /v1/chat/completions: see openai.h. */
 #include "server/openai.h"
 
-#include <string.h>
-
 #include "server/asks.h"
 #include "server/server_inside.h"
 
@@ -18,7 +16,6 @@ void openai_chat(struct server *s, struct exchange *x)
 /* A chunk with one choice; delta is taken over, finish may be NULL. */
 static void send_chunk(struct choice *c, json_t *delta, const char *finish)
 {
-    struct reply *r = c->reply;
     json_t *choice =
         json_pack("{s:i, s:o, s:s?}", "index", c->index, "delta", delta, "finish_reason", finish);
     if (c->logprobs && json_array_size(c->logprobs) > 0) {
@@ -27,11 +24,7 @@ static void send_chunk(struct choice *c, json_t *delta, const char *finish)
         json_decref(c->logprobs);
         c->logprobs = json_array();
     }
-    json_t *v = openai_chunk(r, "chat.completion.chunk");
-    json_object_set_new(v, "choices", json_pack("[o]", choice));
-    if (r->ask.stream_usage)
-        json_object_set_new(v, "usage", json_null());
-    reply_send(r, NULL, v);
+    openai_stream_choice(c, "chat.completion.chunk", choice);
 }
 
 static void begin(struct reply *r)
@@ -76,15 +69,7 @@ static void choice_end(struct choice *c)
 
 static void end(struct reply *r)
 {
-    static const char done[] = "data: [DONE]\n\n";
-    if (r->ask.stream_usage) {
-        json_t *v = openai_chunk(r, "chat.completion.chunk");
-        json_object_set_new(v, "choices", json_array());
-        json_object_set_new(v, "usage", openai_usage(r));
-        json_object_set_new(v, "timings", reply_timings(r));
-        reply_send(r, NULL, v);
-    }
-    exchange_write(r->exchange, done, strlen(done));
+    openai_stream_end(r, "chat.completion.chunk");
 }
 
 /* --- at once --- */
@@ -115,21 +100,17 @@ static json_t *message(const struct choice *c)
     return m;
 }
 
+static json_t *whole_choice(const struct choice *c)
+{
+    json_t *logprobs =
+        c->logprobs ? json_pack("{s:O, s:n}", "content", c->logprobs, "refusal") : json_null();
+    return json_pack("{s:i, s:o, s:o, s:s}", "index", c->index, "message", message(c), "logprobs",
+                     logprobs, "finish_reason", c->finish);
+}
+
 static json_t *whole(struct reply *r)
 {
-    json_t *choices = json_array(), *v = openai_chunk(r, "chat.completion");
-    for (int i = 0; i < r->n_choices; i++) {
-        const struct choice *c = &r->choices[i];
-        json_t *logprobs =
-            c->logprobs ? json_pack("{s:O, s:n}", "content", c->logprobs, "refusal") : json_null();
-        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", c->index,
-                                                 "message", message(c), "logprobs", logprobs,
-                                                 "finish_reason", c->finish));
-    }
-    json_object_set_new(v, "choices", choices);
-    json_object_set_new(v, "usage", openai_usage(r));
-    json_object_set_new(v, "timings", reply_timings(r));
-    return v;
+    return openai_whole(r, "chat.completion", whole_choice);
 }
 
 static const struct reply_form form = {

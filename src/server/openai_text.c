@@ -1,8 +1,6 @@
 /* POST /v1/completions: a text that is continued as it is; see openai.h. */
 #include "server/openai.h"
 
-#include <string.h>
-
 #include "server/asks.h"
 #include "server/server_inside.h"
 
@@ -41,10 +39,8 @@ static void send_chunk(struct choice *c, const char *piece, size_t len, const ch
     json_t *choice =
         json_pack("{s:i, s:s%, s:o, s:s?}", "index", c->index, "text", piece, len, "logprobs",
                   logprobs_of(c, c->n_logprobs_sent), "finish_reason", finish);
-    json_t *v = openai_chunk(c->reply, "text_completion");
     c->n_logprobs_sent = json_array_size(c->logprobs);
-    json_object_set_new(v, "choices", json_pack("[o]", choice));
-    reply_send(c->reply, NULL, v);
+    openai_stream_choice(c, "text_completion", choice);
 }
 
 static void begin(struct reply *r)
@@ -65,35 +61,25 @@ static void choice_end(struct choice *c)
 
 static void end(struct reply *r)
 {
-    static const char done[] = "data: [DONE]\n\n";
-    if (r->ask.stream_usage) {
-        json_t *v = openai_chunk(r, "text_completion");
-        json_object_set_new(v, "choices", json_array());
-        json_object_set_new(v, "usage", openai_usage(r));
-        json_object_set_new(v, "timings", reply_timings(r));
-        reply_send(r, NULL, v);
-    }
-    exchange_write(r->exchange, done, strlen(done));
+    openai_stream_end(r, "text_completion");
+}
+
+static json_t *whole_choice(const struct choice *c)
+{
+    const struct ask *a = &c->reply->ask;
+    struct buf all = BUF_INIT;
+    if (a->echo)
+        buf_add(&all, a->text.data, a->text.len);
+    buf_add(&all, buf_str(&c->text), c->text.len);
+    json_t *v = json_pack("{s:i, s:s%, s:o, s:s}", "index", c->index, "text", buf_str(&all),
+                          all.len, "logprobs", logprobs_of(c, 0), "finish_reason", c->finish);
+    buf_free(&all);
+    return v;
 }
 
 static json_t *whole(struct reply *r)
 {
-    json_t *choices = json_array(), *v = openai_chunk(r, "text_completion");
-    for (int i = 0; i < r->n_choices; i++) {
-        const struct choice *c = &r->choices[i];
-        struct buf all = BUF_INIT;
-        if (r->ask.echo)
-            buf_add(&all, r->ask.text.data, r->ask.text.len);
-        buf_add(&all, buf_str(&c->text), c->text.len);
-        json_array_append_new(choices, json_pack("{s:i, s:s%, s:o, s:s}", "index", c->index, "text",
-                                                 buf_str(&all), all.len, "logprobs",
-                                                 logprobs_of(c, 0), "finish_reason", c->finish));
-        buf_free(&all);
-    }
-    json_object_set_new(v, "choices", choices);
-    json_object_set_new(v, "usage", openai_usage(r));
-    json_object_set_new(v, "timings", reply_timings(r));
-    return v;
+    return openai_whole(r, "text_completion", whole_choice);
 }
 
 static const struct reply_form form = {
