@@ -143,6 +143,45 @@ static void test_a_request_that_runs_may_end(void **state)
     aid_rmdir(s.dir);
 }
 
+static void test_requests_are_logged_without_what_they_say(void **state)
+{
+    struct aid_server s;
+    struct aid_answer a;
+    struct err e = {0};
+    struct buf log = BUF_INIT;
+    (void)state;
+    write_text(keys, "a-secret\n");
+    aid_serve(&s, store, (const char *const[]){"--log-requests", "--api-key-file", keys, NULL});
+    aid_http(s.url, "POST", "/v1/completions?key=a-secret",
+             "Authorization: Bearer a-secret\r\nX-Request-ID: mine\r\n",
+             "{\"prompt\": [1, 2, 3], \"max_tokens\": 2, \"ignore_eos\": true}", &a);
+    assert_int_equal(a.status, 200);
+    aid_answer_free(&a);
+    aid_serve_said(&s, "cherenkov: request mine: POST /v1/completions 200 in ");
+    aid_serve_said(&s, " ms, tokens 3 in (0 cached), 2 out\n");
+    aid_http(s.url, "POST", "/v1/completions", "x-api-key: a-secret\r\nX-Request-ID: wrong\r\n",
+             "{\"prompt\": \"of a dragon\", \"top_p\": 2}", &a);
+    aid_answer_free(&a);
+    aid_serve_said(&s, "cherenkov: request wrong: POST /v1/completions 400 in ");
+    static const char endless[] = "{\"prompt\": [1], \"ignore_eos\": true, \"stream\": true}";
+    char text[256];
+    snprintf(text, sizeof text,
+             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-API-Key: a-secret\r\n"
+             "X-Request-ID: left\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(endless), endless);
+    const int fd = aid_http_connect(s.url);
+    aid_http_send(fd, text);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    close(fd);
+    aid_serve_said(&s, "cherenkov: request left: POST /v1/completions 499 in ");
+    if (file_read_all(s.log, 1 << 20, &log, &e))
+        fail_msg("%s", e.msg);
+    assert_null(strstr(buf_str(&log), "secret"));
+    assert_null(strstr(buf_str(&log), "dragon"));
+    buf_free(&log);
+    assert_int_equal(aid_serve_stop(&s), 0);
+}
+
 /* It said "raise --max-ctx" to clients, who can raise nothing. */
 static void test_a_long_prompt_is_refused_in_a_clients_words(void **state)
 {
@@ -179,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_settings_are_printed_as_a_file),
         cmocka_unit_test(test_reload_takes_all_or_nothing),
         cmocka_unit_test(test_a_request_that_runs_may_end),
+        cmocka_unit_test(test_requests_are_logged_without_what_they_say),
         cmocka_unit_test(test_a_long_prompt_is_refused_in_a_clients_words),
         cmocka_unit_test(test_a_unix_socket),
     };

@@ -34,6 +34,7 @@ struct exchange *exchange_new(struct http *h, struct MHD_Connection *c, const ch
     x->http = h;
     x->connection = c;
     x->watched_fd = -1;
+    x->begun_ns = clock_ns();
     atomic_init(&x->refs, 1);
     pthread_mutex_init(&x->lock, NULL);
     snprintf(x->method, sizeof x->method, "%s", method);
@@ -60,6 +61,8 @@ void exchange_release(struct exchange *x)
 {
     if (atomic_fetch_sub(&x->refs, 1) != 1)
         return;
+    if (x->http->o.over)
+        x->http->o.over(x->http->o.ctx, x);
     if (x->owner)
         x->owner->drop(x->owner_ctx);
     atomic_fetch_sub(&x->http->bodies, x->body.cap);
@@ -173,7 +176,7 @@ void exchange_stream(struct exchange *x, const char *type, const char *idle)
 static bool set_gone(struct exchange *x)
 {
     const bool tell = x->owner && !x->told;
-    x->gone = true;
+    x->gone = x->left = true;
     x->told |= tell;
     return tell;
 }
@@ -207,7 +210,7 @@ void exchange_end(struct exchange *x)
 void exchange_break(struct exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    x->gone = x->told = true;
+    x->gone = x->told = x->left = true;
     unlock_and_wake(x);
 }
 
@@ -229,6 +232,26 @@ void exchange_poke(struct exchange *x)
         x->written_ns = clock_ns();
     }
     unlock_and_wake(x);
+}
+
+int exchange_status(const struct exchange *x)
+{
+    return x->left ? HTTP_LEFT : x->status;
+}
+
+double exchange_seconds(const struct exchange *x)
+{
+    return clock_seconds_since(x->begun_ns);
+}
+
+void exchange_set_note(struct exchange *x, const char *note)
+{
+    snprintf(x->note, sizeof x->note, "%s", note);
+}
+
+const char *exchange_note(const struct exchange *x)
+{
+    return x->note;
 }
 
 /* --- the connection's side --- */

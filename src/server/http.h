@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 
-enum { HTTP_ID_MAX = 80, HTTP_CLASSES = 6 };
+enum { HTTP_ID_MAX = 80, HTTP_CLASSES = 6, HTTP_NOTE_MAX = 80, HTTP_LEFT = 499 };
 
 struct http;
 struct exchange;
@@ -37,6 +37,9 @@ struct http_options {
      * returns the content type. */
     const char *(*refuse)(void *ctx, const struct exchange *x, int status, const char *why,
                           struct buf *out);
+    /* Called when nobody will touch an exchange any more, just before it is freed; from any thread.
+     * May be NULL. */
+    void (*over)(void *ctx, const struct exchange *x);
     void *ctx;
 };
 
@@ -87,5 +90,15 @@ bool exchange_write(struct exchange *x, const void *data, size_t n);
 void exchange_end(struct exchange *x);
 /* Closes the connection in the middle of a stream, so that the client cannot take it for whole. */
 void exchange_break(struct exchange *x);
+
+/* --- once it is over --- */
+
+/* Of an exchange that is over: the status that was sent, HTTP_LEFT if the client was gone before
+ * the answer was whole; seconds since the request began. */
+int exchange_status(const struct exchange *x);
+double exchange_seconds(const struct exchange *x);
+/* A remark for who looks at it then, up to HTTP_NOTE_MAX bytes, or "". */
+void exchange_set_note(struct exchange *x, const char *note);
+const char *exchange_note(const struct exchange *x);
 
 #endif

@@ -23,8 +23,9 @@ struct exchange {
     struct MHD_Connection *connection;
     atomic_int refs;              /* the connection's and the keeper's */
     struct exchange *prev, *next; /* of all in http, under http.lock */
-    uint64_t number;              /* never twice: finds it for the watch */
-    int watched_fd;               /* or -1 */
+    uint64_t begun_ns;
+    uint64_t number; /* never twice: finds it for the watch */
+    int watched_fd;  /* or -1 */
 
     char id[HTTP_ID_MAX + 1];
     char method[EXCHANGE_METHOD_MAX];
@@ -38,6 +39,8 @@ struct exchange {
     enum exchange_state state;
     bool suspended; /* who clears it resumes the connection: once for each time it was set */
     bool gone, told;
+    bool left; /* gone before the answer was whole */
+    char note[HTTP_NOTE_MAX + 1];
     int status;
     const char *type, *idle;
     struct buf out;

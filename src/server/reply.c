@@ -220,6 +220,10 @@ static void fail(struct reply *r, const struct err *why)
 static void finish(struct reply *r)
 {
     struct exchange *x = r->exchange;
+    char note[HTTP_NOTE_MAX + 1];
+    snprintf(note, sizeof note, "tokens %d in (%d cached), %d out", reply_prompt_tokens(r),
+             reply_cached_tokens(r), reply_answer_tokens(r));
+    exchange_set_note(x, note);
     if (r->ask.stream) {
         if (!r->failed && r->form->end)
             r->form->end(r);

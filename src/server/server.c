@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "server/anthropic.h"
 #include "server/listen.h"
@@ -44,6 +45,7 @@ static const struct route routes[] = {
 static void handle(void *ctx, struct exchange *x);
 static const char *refuse(void *ctx, const struct exchange *x, int status, const char *why,
                           struct buf *out);
+static void log_request(void *ctx, const struct exchange *x);
 
 static struct server *make(const struct server_options *o)
 {
@@ -80,6 +82,7 @@ int server_open(const struct server_options *o, const struct server_settings *se
                                                .cors = o->cors,
                                                .handle = handle,
                                                .refuse = refuse,
+                                               .over = log_request,
                                                .ctx = s},
                         &s->http, e);
     if (rc)
@@ -251,4 +254,18 @@ static const char *refuse(void *ctx, const struct exchange *x, int status, const
     out->failed |= json_print(v, JSON_COMPACT, out, &e) != 0;
     json_decref(v);
     return TYPE_JSON;
+}
+
+/* A line for each request: nothing of what was asked or said, and no keys. */
+static void log_request(void *ctx, const struct exchange *x)
+{
+    struct server *s = ctx;
+    const char *note = exchange_note(x);
+    pthread_rwlock_rdlock(&s->lock);
+    const bool wanted = s->log_requests;
+    pthread_rwlock_unlock(&s->lock);
+    if (wanted)
+        log_say(LOG_INFO, "request %s: %s %.200s %d in %.1f ms%s%s", exchange_id(x),
+                exchange_method(x), exchange_path(x), exchange_status(x), exchange_seconds(x) * 1e3,
+                *note ? ", " : "", note);
 }
