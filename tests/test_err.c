@@ -48,7 +48,7 @@ static void test_exit_statuses(void **state)
     } cases[] = {{E_OK, 0},       {E_ARG, 2},    {E_FORMAT, 3},        {E_UNSUPPORTED, 3},
                  {E_NOTFOUND, 3}, {E_DIFFER, 4}, {E_INTERRUPTED, 130}, {E_IO, 1},
                  {E_NOMEM, 1},    {E_LIMIT, 1},  {E_SPACE, 1},         {E_NONFINITE, 1},
-                 {E_BUSY, 1}};
+                 {E_BUSY, 1},     {E_EXISTS, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(err_exit_status(cases[i].code), cases[i].status);
         assert_int_equal(err_exit_status(-cases[i].code), cases[i].status);

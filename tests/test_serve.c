@@ -278,6 +278,25 @@ static void test_cancelling_by_name(void **state)
     json_decref(aid_ask(&server, "/v1/requests/by-name/cancel", "", 404));
 }
 
+/* Cancelling one by its name would have ended both. */
+static void test_two_live_requests_have_two_names(void **state)
+{
+    (void)state;
+    const int fd = begin_endless("twice", true);
+    wait_running(1);
+    json_t *v = aid_ask(&server, "/v1/chat/completions", "{" HELLO ", 'request_id': 'twice'}", 409);
+    assert_string_equal(aid_string(v, "error.message"),
+                        "a request called 'twice' runs or waits already: give this one another "
+                        "name, or none");
+    assert_string_equal(aid_string(v, "error.code"), "conflict");
+    json_decref(v);
+    json_decref(aid_ask(&server, "/v1/requests/twice/cancel", "", 200));
+    expect_at("/v1/chat/completions", "{" HELLO "," GREEDY ", 'n': 2, 'request_id': 'twice'}",
+              "choices.1.message.content", GREETING);
+    close(fd);
+    wait_running(0);
+}
+
 static void test_health_models_metrics(void **state)
 {
     struct aid_answer a;
@@ -309,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_clients_that_leave_are_cancelled),
         cmocka_unit_test(test_a_slow_reader_is_dropped_alone),
         cmocka_unit_test(test_cancelling_by_name),
+        cmocka_unit_test(test_two_live_requests_have_two_names),
         cmocka_unit_test(test_health_models_metrics),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

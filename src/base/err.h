@@ -22,6 +22,7 @@ enum err_code {
     E_NONFINITE,   /* NaN or infinity, computed or among weights */
     E_DIFFER,      /* a comparison found a difference (verify, check) */
     E_BUSY,        /* no room for it at the moment; the same may do later */
+    E_EXISTS,      /* something of that name is there, or at work, already */
 };
 
 struct err {

@@ -41,6 +41,8 @@ int api_status(int code)
         return 400;
     case E_NOTFOUND:
         return 404;
+    case E_EXISTS:
+        return 409;
     case E_BUSY:
     case E_NOMEM:
         return 503;

@@ -123,6 +123,26 @@ static void free_parts(struct schedule *s)
     mem_free(s);
 }
 
+/* Ticket i of those that run, then of those that wait; NULL behind them. The lock is held. */
+static struct ticket *ticket_at(const struct schedule *s, int i)
+{
+    for (int k = 0; k < s->n_slots; k++)
+        if (s->slots[k].t && i-- == 0)
+            return s->slots[k].t;
+    return i < s->n_queued ? s->queue[i] : NULL;
+}
+
+/* Whether a request of another answer has this name. One that was cancelled has given it up. */
+static bool name_is_taken(const struct schedule *s, const struct ticket *by)
+{
+    const struct ticket *t;
+    for (int i = 0; *by->name && (t = ticket_at(s, i)); i++)
+        if (strcmp(t->name, by->name) == 0 && !atomic_load(&t->cancel) &&
+            t->r.wake_ctx != by->r.wake_ctx)
+            return true;
+    return false;
+}
+
 /* The lock is held. */
 static int enqueue(struct schedule *s, struct ticket *t, struct err *e)
 {
@@ -132,7 +152,12 @@ static int enqueue(struct schedule *s, struct ticket *t, struct err *e)
     else if (s->n_queued + s->n_running >= s->n_waiting_max + s->n_slots)
         rc = ERR(e, E_BUSY, "%d requests run and %d wait: no more are taken at the moment",
                  s->n_running, s->n_queued);
-    s->sums.n_refused += rc != 0;
+    else if (name_is_taken(s, t))
+        rc = ERR(e, E_EXISTS,
+                 "a request called '%s' runs or waits already: give this one another "
+                 "name, or none",
+                 t->name);
+    s->sums.n_refused += rc == -E_BUSY;
     s->sums.n_submitted += rc == 0;
     if (!rc)
         s->queue[s->n_queued++] = t;
@@ -161,15 +186,6 @@ void schedule_wake(struct schedule *s)
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-}
-
-/* Ticket i of those that run, then of those that wait; NULL behind them. The lock is held. */
-static struct ticket *ticket_at(const struct schedule *s, int i)
-{
-    for (int k = 0; k < s->n_slots; k++)
-        if (s->slots[k].t && i-- == 0)
-            return s->slots[k].t;
-    return i < s->n_queued ? s->queue[i] : NULL;
 }
 
 int schedule_cancel(struct schedule *s, const char *name)

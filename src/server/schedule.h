@@ -38,7 +38,7 @@ int schedule_open(struct model *m, const struct schedule_options *o, struct sche
 void schedule_close(struct schedule *s);
 
 /* E_ARG, E_LIMIT: the request itself is wrong or too long. E_BUSY: the queue is full, or the server
- * is draining: retry later. */
+ * is draining: retry later. E_EXISTS: another of its name runs or waits. */
 int schedule_submit(struct schedule *s, const struct request *r, struct ticket **out,
                     struct err *e);
 /* Cancels all requests of that name; returns how many there were. */

@@ -14,7 +14,8 @@ enum { TICKET_NAME_MAX = 80, TICKET_BORDERS_MAX = 64 };
  * `wake_ctx`, which must live until ticket_close returned. */
 struct request {
     const char *name; /* for lists and schedule_cancel, up to TICKET_NAME_MAX bytes; NULL: none.
-                         Several may have one name (n choices) and are cancelled together */
+                         No two live ones have one name, but for choices of one answer, which have
+                         one wake_ctx and are cancelled together */
     const int32_t *prompt; /* [n_prompt] token ids */
     size_t n_prompt;
     /* What the prompt was encoded from. With it, the ids of this turn are kept, and schedule_encode
