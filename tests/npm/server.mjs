@@ -2,36 +2,15 @@
 // and `ai` with its OpenAI-compatible provider. The packed demonstration model answers; greedy, so
 // that what it says is known.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { idle, key, serve } from './aid/serve.mjs';
 
 const require = createRequire(`${process.env.NPM_ROOT}/`);
 const load = (name) => import(pathToFileURL(require.resolve(name)));
-const program = `${process.env.B}/cherenkov`;
-const room = mkdtempSync(join(tmpdir(), 'cherenkov-'));
-const key = 'a key of this test';
 const hello = [{ role: 'user', content: 'Hello!' }];
 const greeting = 'Hello! Shall I tell you a story?';
 const story = [{ role: 'user', content: 'Tell me a story.' }];
-
-// Starts the server on a free port; resolves with its address once it is ready.
-function start(store) {
-    const args = ['serve', store, '--listen', '127.0.0.1:0', '--api-key-file', `${room}/keys`];
-    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
-    return new Promise((resolve, reject) => {
-        let said = '';
-        child.on('exit', (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
-        child.stderr.on('data', (data) => {
-            said += data;
-            const address = /listening on (http:\S+);/.exec(said);
-            if (address && /cherenkov: ready/.test(said)) resolve({ child, url: address[1] });
-        });
-    });
-}
 
 async function collect(stream) {
     const all = [];
@@ -47,16 +26,6 @@ async function refused(promise, status, says) {
         assert.match(`${e.message} ${e.responseBody ?? ''}`, says);
         return true;
     });
-}
-
-// The server has nothing left to do, soon after a client has left.
-async function idle(url) {
-    for (let i = 0; i < 200; i++) {
-        const reply = await fetch(`${url}/v1/requests`, { headers: { 'x-api-key': key } });
-        if ((await reply.json()).data.length === 0) return;
-        await new Promise((r) => setTimeout(r, 25));
-    }
-    assert.fail('a request still runs');
 }
 
 async function openai(url) {
@@ -223,22 +192,13 @@ async function vercel(url) {
     await idle(url);
 }
 
-let server;
+const server = await serve();
 try {
-    writeFileSync(`${room}/keys`, `# of the test\n${key}\n`);
-    execFileSync(program, ['pack', 'models/demo', '--output', `${room}/store`], { stdio: 'pipe' });
-    server = await start(`${room}/store`);
     for (const client of [openai, anthropic, ollama, vercel]) {
         await client(server.url);
         console.log(`${client.name}: fine`);
     }
-    const ended = new Promise((resolve) => server.child.on('exit', resolve));
-    server.child.removeAllListeners('exit');
-    server.child.on('exit', () => {});
-    const status = new Promise((resolve) => server.child.on('exit', resolve));
-    server.child.kill('SIGTERM');
-    assert.equal(await Promise.race([status, ended]), 0);
+    assert.equal(await server.stop(), 0);
 } finally {
-    server?.child.kill('SIGKILL');
-    rmSync(room, { recursive: true, force: true });
+    server.remove();
 }
