@@ -7,6 +7,7 @@
 # Sources are found by folder, so a new file needs no line here:
 #   src/FOLDER/STEM.c      goes into the library, or, from src/cli, into the program
 #   src/gpu/STEM.comp      a kernel of the gpu engine, compiled and put into the library as an array
+#   src/server/page/FILE   a file of the web page, put into the program as an array
 #   tests/test_STEM.c      one test program each, with every tests/aid_*.c
 #   tests/tool_STEM.c      one helper program each, linked like a test
 #   bench/bench_STEM.c     one measuring program each
@@ -82,6 +83,8 @@ OBJ_CLI  := $(SRC_CLI:%.c=$B/%.o)
 OBJ_AID  := $(SRC_AID:%.c=$B/%.o)
 SPIRV    := $(if $(VULKAN),$(patsubst %.comp,$B/%.spv,$(sort $(wildcard src/gpu/*.comp))))
 OBJ_LIB  += $(if $(VULKAN),$B/src/gpu/kernels.o)
+PAGE     := $(sort $(foreach end,html css js svg,$(wildcard src/server/page/*.$(end))))
+OBJ_LIB  += $B/src/server/page_files.o
 TESTS    := $(SRC_TEST:tests/%.c=$B/%)
 FUZZERS  := $(SRC_FUZZ:fuzz/%.c=$B/%)
 REPLAYS  := $(SRC_FUZZ:fuzz/fuzz_%.c=$B/replay_%)
@@ -141,9 +144,18 @@ $B/%.spv: %.comp $B/kernels
 	$(call say,GLSL)$(GLSLC) --target-env=vulkan1.3 -O -Werror -DGPU_GLSL -Isrc -MD -MF $@.d -o $@ $<
 
 $B/src/gpu/kernels.c: $(SPIRV) $B/kernels tools/embed.sh
-	$(call say,EMBED)tools/embed.sh $(SPIRV) >$@.part && mv $@.part $@
+	$(call say,EMBED)tools/embed.sh kernels $(SPIRV) >$@.part && mv $@.part $@
 
-$B/src/gpu/kernels.o: $B/src/gpu/kernels.c $B/flags
+# The web page, the same way.
+export BUILD_PAGE := $(PAGE)
+$B/page: FORCE
+	$(call keep,BUILD_PAGE)
+
+$B/src/server/page_files.c: $(PAGE) $B/page tools/embed.sh
+	@mkdir -p $(@D)
+	$(call say,EMBED)tools/embed.sh page $(PAGE) >$@.part && mv $@.part $@
+
+$B/src/gpu/kernels.o $B/src/server/page_files.o: %.o: %.c $B/flags
 	$(call say,CC)$(CC) $(CFLAGS_ALL) $(CFLAGS_FILE) -MMD -MP -c $< -o $@
 
 # All but main.o, for the program, the tests and the fuzz targets.
@@ -255,9 +267,8 @@ analyze: $(SRC_LIB:%.c=$B/%.analyzed) $(SRC_CLI:%.c=$B/%.analyzed) ## run clang'
 format: ## rewrite all C files with clang-format
 	@tools/format.sh -i
 
-one-line: ## compile the whole program with one compiler call
-	@mkdir -p build
-	$(CC) -std=c11 -D_GNU_SOURCE -Isrc -Iinclude src/*/*.c $(LIBS) -o build/one-line
+one-line: $B/src/server/page_files.c ## compile the whole program with one compiler call
+	$(CC) -std=c11 -D_GNU_SOURCE -Isrc -Iinclude src/*/*.c $< $(LIBS) -o build/one-line
 	@build/one-line version
 
 docs: $B/cherenkov ## make docs/env.md again

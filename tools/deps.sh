@@ -5,7 +5,8 @@
 #                       packages, what the gpu engine is built with
 #   tools/deps.sh gpu   these, the gpu engine's being needed
 #   tools/deps.sh ci    these, a software GPU for tests, the tools of `make tidy`, `make fuzz` and
-#                       `make valgrind`, and a compiler and an emulator for 64-bit ARM
+#                       `make valgrind`, a compiler and an emulator for 64-bit ARM, and a browser
+#                       for the test of the web page
 #
 # When nothing is missing it says nothing, touches no network and takes some milliseconds.
 # Otherwise it shows the list and the command before running it. It asks sudo when it is not run
@@ -16,6 +17,7 @@ set -eu
 #
 #   pc:NAME     pkg-config knows it         linux:NAME   the same, on Linux alone
 #   cmd:NAME    a command                   fuzzer:      clang can link libFuzzer
+#   browser:    Chromium, by any of its names
 #   arm64:WHAT  compiling, linking, running programs for 64-bit ARM
 #
 # A dash: the manager has no such package.
@@ -50,6 +52,7 @@ vulkan:lavapipe   mesa-vulkan-drivers    mesa-vulkan-drivers    vulkan-swrast   
 vulkan:layer      vulkan-validationlayers vulkan-validation-layers vulkan-validation-layers -
 cmd:spirv-val     spirv-tools            spirv-tools            spirv-tools             -
 cmd:spirv-cross   spirv-cross            spirv-cross            spirv-cross             -
+browser:          chromium               chromium               chromium                -
 '
 
 present() {
@@ -58,12 +61,20 @@ present() {
     linux:*) [ ! -e /proc/version ] || pkg-config --exists "${1#linux:}" 2>/dev/null ;;
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
     fuzzer:) links "$fuzz_target" clang -fsanitize=fuzzer ;;
+    browser:) any_command chromium chromium-browser google-chrome ;;
     vulkan:lavapipe) ls /usr/share/vulkan/icd.d/lvp_icd.*json >/dev/null 2>&1 ;;
     vulkan:layer) ls /usr/share/vulkan/explicit_layer.d/*hronos_validation.json >/dev/null 2>&1 ;;
     arm64:cc) command -v aarch64-linux-gnu-gcc >/dev/null ;;
     arm64:link) links "int main(void) { return 0; }" aarch64-linux-gnu-gcc -static ;;
     arm64:run) command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null ;;
     esac
+}
+
+any_command() {
+    for c in "$@"; do
+        ! command -v "$c" >/dev/null || return 0
+    done
+    return 1
 }
 
 fuzz_target='int LLVMFuzzerTestOneInput(const char *p, long n) { return p && n < 0; }'

@@ -13,6 +13,7 @@
 #include "server/listen.h"
 #include "server/ollama.h"
 #include "server/openai.h"
+#include "server/page.h"
 #include "server/status.h"
 
 enum { BODIES_FACTOR = 8 }; /* bodies held at once, in largest ones */
@@ -24,6 +25,8 @@ struct route {
 };
 
 static const struct route routes[] = {
+    {"GET", "/", true, page_index},
+    {"GET", "/page/*", true, page_part},
     {"GET", "/health", true, status_health},
     {"GET", "/metrics", false, status_metrics},
     {"GET", "/v1/models", false, openai_models},
