@@ -38,6 +38,7 @@ void ask_free(struct ask *a)
     json_decref(a->messages);
     json_decref(a->tools);
     json_decref(a->variables);
+    json_decref(a->keep);
     buf_free(&a->text);
     tokens_free(&a->ids);
     mem_free(a->bias);

@@ -51,6 +51,7 @@ struct ask {
     const json_t *schema; /* ASK_SCHEMA */
     const char *grammar;  /* ASK_GRAMMAR */
     bool stream, stream_usage;
+    json_t *keep;  /* what the API's form needs of the request for later, owned; NULL: nothing */
     bool no_cache; /* nothing kept of earlier requests is used */
 };
 

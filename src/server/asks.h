@@ -9,6 +9,11 @@
 /* openai_ask.c. *id: the name the request gives itself, or NULL. */
 int openai_ask_chat(struct ask *a, const char **id, struct wrong *w);
 int openai_ask_text(struct ask *a, const char **id, struct wrong *w);
+/* openai_responses_ask.c. responses: what was stored of earlier ones. */
+struct kept;
+int openai_ask_responses(struct ask *a, struct kept *responses, const char **id, struct wrong *w);
+/* A word, or {type: "function", function: {name}} or {type: "function", name}. */
+int openai_tool_choice(struct ask *a, const json_t *v, struct wrong *w);
 /* tools: an array of {type: "function", function: {...}}. */
 int openai_tools(struct ask *a, const json_t *v, struct wrong *w);
 

@@ -47,7 +47,7 @@ int openai_tools(struct ask *a, const json_t *v, struct wrong *w)
     return 0;
 }
 
-static int read_choice(struct ask *a, const json_t *v, struct wrong *w)
+int openai_tool_choice(struct ask *a, const json_t *v, struct wrong *w)
 {
     static const char *const words[] = {"auto", "none", "required"};
     const char *word = json_string_value(v);
@@ -165,7 +165,7 @@ static int read_chat(struct chat_request *q, struct wrong *w)
         return WRONG(w, E_FORMAT, "messages", "messages: is required");
     if (messages_read(a, q->messages, "messages", w) ||
         (q->tools && openai_tools(a, q->tools, w)) ||
-        (q->tool_choice && read_choice(a, q->tool_choice, w)) ||
+        (q->tool_choice && openai_tool_choice(a, q->tool_choice, w)) ||
         (q->format && read_format(a, q->format, w)) ||
         (q->stop && ask_stop(a, q->stop, "stop", w)) ||
         (q->bias && ask_bias(a, q->bias, "logit_bias", w)) ||

@@ -24,6 +24,7 @@ struct reply_call {
     char *name; /* owned */
     struct buf arguments;
     bool ended, cut;
+    int item; /* the form's: where it stands in the output */
 };
 
 /* One choice of an answer, as far as it has come. */
@@ -41,6 +42,7 @@ struct choice {
     size_t n_logprobs_sent; /* of them in chunks so far: the form's */
     int part_open;          /* the form's: what the last piece was */
     int n_parts;            /* the form's: blocks begun */
+    int text_item;          /* the form's: where the text stands in the output, -1: nowhere */
     struct ending ending;   /* once it is over */
     const char *finish;     /* "stop", "length", "tool_calls", "cancelled"; NULL: not yet */
 };
@@ -78,6 +80,7 @@ struct reply {
     int n_choices, n_ended;
     bool thinking; /* the prompt ends in an open <think> */
     void *state;   /* the form's own, freed with mem_free */
+    int n_events;  /* the form's: sent so far */
     bool failed;   /* the client has been told */
     /* the pump's */
     struct reply *next; /* of the list of those that woke */

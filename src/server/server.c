@@ -18,6 +18,9 @@
 
 enum { BODIES_FACTOR = 8 }; /* bodies held at once, in largest ones */
 
+static const struct kept_options responses_kept = {
+    .entries = 256, .bytes = 32 << 20, .idle_s = 3600};
+
 struct route {
     const char *method, *path; /* a path's * is one word */
     bool open;                 /* without a key */
@@ -33,6 +36,9 @@ static const struct route routes[] = {
     {"GET", "/v1/models/*", false, openai_model},
     {"POST", "/v1/chat/completions", false, openai_chat},
     {"POST", "/v1/completions", false, openai_text},
+    {"POST", "/v1/responses", false, openai_responses},
+    {"GET", "/v1/responses/*", false, openai_response_get},
+    {"DELETE", "/v1/responses/*", false, openai_response_delete},
     {"POST", "/v1/messages", false, anthropic_messages},
     {"POST", "/v1/messages/count_tokens", false, anthropic_count},
     {"POST", "/api/chat", false, ollama_chat},
@@ -71,6 +77,8 @@ int server_open(const struct server_options *o, const struct server_settings *se
     if (!s)
         return ERR(e, E_NOMEM, "no memory for the server");
     int rc = server_change(s, set, e);
+    if (!rc)
+        rc = kept_open(&responses_kept, &s->responses, e);
     if (!rc)
         rc = pump_open(&s->pump, e);
     if (!rc)
@@ -158,6 +166,7 @@ void server_close(struct server *s)
         schedule_close(s->schedule);
     pump_close(s->pump);
     http_free(s->http);
+    kept_close(s->responses);
     keys_free(&s->keys);
     buf_free(&s->address);
     pthread_rwlock_destroy(&s->lock);

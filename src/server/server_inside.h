@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "server/http.h"
+#include "server/kept.h"
 #include "server/keys.h"
 #include "server/reply.h"
 #include "server/server.h"
@@ -18,6 +19,7 @@ struct server {
     struct model *model;       /* borrowed; set before `schedule` */
     struct schedule *schedule; /* owned */
     atomic_bool ready, draining;
+    struct kept *responses; /* what clients may go on from */
     uint64_t opened_ns;
     int64_t opened_unix_s;
     pthread_rwlock_t lock; /* guards what a reload changes: */

@@ -1,0 +1,194 @@
+/* Requests to POST /v1/responses: see asks.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/asks.h"
+#include "server/items.h"
+
+/* Fields that are read further once all are there. */
+struct request {
+    struct ask ask;
+    const json_t *input, *tools, *tool_choice, *format, *include, *metadata;
+    const char *instructions, *previous, *effort, *request_id;
+    int store, summary; /* -1: not given */
+};
+
+#define AT(member) offsetof(struct request, member)
+#define A(member)  offsetof(struct request, ask.member)
+static const struct field stream_fields[] = {
+    {"include_obfuscation", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field text_fields[] = {
+    {"format", FIELD_VALUE, AT(format), 0, 0, NULL, NULL},
+    {"verbosity", FIELD_ONLY, 0, 0, 0, "\"medium\"", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field reasoning_fields[] = {
+    {"effort", FIELD_STRING, AT(effort), 0, 0, NULL, NULL},
+    {"summary", FIELD_WORD, AT(summary), 0, 0, "auto|detailed", NULL},
+    {"generate_summary", FIELD_WORD, AT(summary), 0, 0, "auto|detailed", NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field fields[] = {
+    {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
+    {"input", FIELD_VALUE, AT(input), 0, 0, NULL, NULL},
+    {"instructions", FIELD_STRING, AT(instructions), 0, 0, NULL, NULL},
+    {"previous_response_id", FIELD_STRING, AT(previous), 0, 0, NULL, NULL},
+    {"store", FIELD_SWITCH, AT(store), 0, 0, NULL, NULL},
+    {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
+    {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, stream_fields},
+    {"max_output_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
+    {"temperature", FIELD_REAL, A(temperature), 0, 2, NULL, NULL},
+    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
+    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
+    {"min_p", FIELD_REAL, A(min_p), 0, 1, NULL, NULL},
+    {"seed", FIELD_INT, A(seed), 0, 0x1p53, NULL, NULL},
+    {"ignore_eos", FIELD_BOOL, A(ignore_eos), 0, 0, NULL, NULL},
+    {"include", FIELD_VALUE, AT(include), 0, 0, NULL, NULL},
+    {"top_logprobs", FIELD_INT, A(top_logprobs), 0, SAMPLE_TOP_MAX, NULL, NULL},
+    {"tools", FIELD_VALUE, AT(tools), 0, 0, NULL, NULL},
+    {"tool_choice", FIELD_VALUE, AT(tool_choice), 0, 0, NULL, NULL},
+    {"parallel_tool_calls", FIELD_BOOL, A(parallel_tools), 0, 0, NULL, NULL},
+    {"text", FIELD_FIELDS, 0, 0, 0, NULL, text_fields},
+    {"reasoning", FIELD_FIELDS, 0, 0, 0, NULL, reasoning_fields},
+    {"metadata", FIELD_VALUE, AT(metadata), 0, 0, NULL, NULL},
+    {"request_id", FIELD_STRING, AT(request_id), 0, 0, NULL, NULL},
+    {"user", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"safety_identifier", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"prompt_cache_key", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"prompt_cache_retention", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"service_tier", FIELD_ONLY, 0, 0, 0, "\"auto\"|\"default\"", NULL},
+    {"truncation", FIELD_ONLY, 0, 0, 0, "\"disabled\"", NULL},
+    {"background", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {"context_management", FIELD_ONLY, 0, 0, 0, "[]", NULL},
+    {"conversation", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {"max_tool_calls", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {"moderation", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {"prompt", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {"prompt_cache_options", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef A
+
+struct tool {
+    const char *name, *description;
+    const json_t *parameters;
+};
+#undef AT
+#define AT(member) offsetof(struct tool, member)
+static const struct field tool_fields[] = {
+    {"type", FIELD_ONLY, 0, 0, 0, "\"function\"", NULL},
+    {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL},
+    {"description", FIELD_STRING, AT(description), 0, 0, NULL, NULL},
+    {"parameters", FIELD_VALUE, AT(parameters), 0, 0, NULL, NULL},
+    {"strict", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
+static int read_tools(struct ask *a, const json_t *v, struct wrong *w)
+{
+    if (!json_is_array(v))
+        return WRONG(w, E_FORMAT, "tools", "tools: want an array");
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        struct tool t = {0};
+        char where[48];
+        snprintf(where, sizeof where, "tools[%zu]", i);
+        if (!json_is_object(json_array_get(v, i)))
+            return WRONG(w, E_FORMAT, where, "%s: want an object with type and name", where);
+        if (fields_read(tool_fields, json_array_get(v, i), where, &t, w) ||
+            ask_tool(a, t.name, t.description, t.parameters, where, w))
+            return -w->e.code;
+    }
+    return 0;
+}
+
+static int read_format(struct ask *a, const json_t *v, struct wrong *w)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    (void)a;
+    if (type && strcmp(type, "text") == 0)
+        return 0;
+    if (type && (strcmp(type, "json_object") == 0 || strcmp(type, "json_schema") == 0))
+        return WRONG(w, E_UNSUPPORTED, "text.format",
+                     "text.format: only text is supported, found '%s'", type);
+    return WRONG(w, E_FORMAT, "text.format",
+                 "text.format: want {\"type\": ...} of text, json_object or json_schema");
+}
+
+/* Encrypted thinking is for servers that keep it from their clients; here it is in the item. */
+static int read_include(struct ask *a, const json_t *v, struct wrong *w)
+{
+    if (!json_is_array(v))
+        return WRONG(w, E_FORMAT, "include", "include: want an array of strings");
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const char *word = json_string_value(json_array_get(v, i));
+        if (word && strcmp(word, "message.output_text.logprobs") == 0)
+            a->logprobs = true;
+        else if (!word || strcmp(word, "reasoning.encrypted_content") != 0)
+            return WRONG(w, E_UNSUPPORTED, "include",
+                         "include: only message.output_text.logprobs and "
+                         "reasoning.encrypted_content are supported, found '%.60s'",
+                         word ? word : "no string");
+    }
+    return 0;
+}
+
+static int read_metadata(const json_t *v, struct wrong *w)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(v))
+        return WRONG(w, E_FORMAT, "metadata", "metadata: want an object of strings");
+    json_object_foreach((json_t *)v, key, value)
+    {
+        if (!json_is_string(value))
+            return WRONG(w, E_FORMAT, "metadata", "metadata: %.60s: want a string", key);
+    }
+    return 0;
+}
+
+/* a->keep: what the answer needs besides, and the items so far. */
+static int read_input(struct request *q, struct kept *responses, struct wrong *w)
+{
+    json_t *items = NULL;
+    if (q->previous ? items_before(responses, q->previous, &items, w) : !(items = json_array()))
+        return w->e.code ? -w->e.code : WRONG(w, E_NOMEM, "", "no memory for the input");
+    q->ask.keep = json_pack("{s:o, s:b, s:b}", "items", items, "store", q->store != 0, "summary",
+                            q->summary >= 0);
+    if (!q->ask.keep)
+        return WRONG(w, E_NOMEM, "", "no memory for the input");
+    if (items_add(responses, q->input, items, w))
+        return -w->e.code;
+    if (json_array_size(items) == 0)
+        return WRONG(w, E_FORMAT, "input", "input: is required: a string or an array of items");
+    return items_messages(&q->ask, q->instructions, items, w);
+}
+
+static int read_rest(struct request *q, struct wrong *w)
+{
+    struct ask *a = &q->ask;
+    if ((q->tools && read_tools(a, q->tools, w)) ||
+        (q->tool_choice && openai_tool_choice(a, q->tool_choice, w)) ||
+        (q->format && read_format(a, q->format, w)) ||
+        (q->include && read_include(a, q->include, w)) ||
+        (q->metadata && read_metadata(q->metadata, w)) ||
+        (q->effort && ask_effort(a, q->effort, "reasoning.effort", w)))
+        return -w->e.code;
+    a->logprobs |= a->top_logprobs > 0;
+    return ask_check(a, w);
+}
+
+int openai_ask_responses(struct ask *a, struct kept *responses, const char **id, struct wrong *w)
+{
+    struct request q = {.ask = *a, .store = -1, .summary = -1};
+    int rc = fields_read(fields, a->body, "", &q, w);
+    if (!rc)
+        rc = read_input(&q, responses, w);
+    if (!rc)
+        rc = read_rest(&q, w);
+    *a = q.ask;
+    *id = q.request_id;
+    return rc;
+}
