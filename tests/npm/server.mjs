@@ -1,5 +1,5 @@
 // The server against the libraries that its users have: `openai`, `@anthropic-ai/sdk`, `ollama`,
-// and `ai` with its OpenAI-compatible provider. The packed demonstration model answers; greedy, so
+// and `ai` with its OpenAI-compatible provider and that of OpenAI's responses. The packed demonstration model answers; greedy, so
 // that what it says is known.
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -94,6 +94,49 @@ async function openai(url) {
         { signal: stopping.signal });
     setTimeout(() => stopping.abort(), 50);
     await assert.rejects(cut);
+    await idle(url);
+}
+
+async function responses(url) {
+    const { default: OpenAI } = await load('openai');
+    const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+    const ask = { model: 'cherenkov', input: 'Hello!', temperature: 0 };
+    const whole = await client.responses.create(ask);
+    assert.equal(whole.output_text, greeting);
+    assert.equal(whole.status, 'completed');
+    assert.equal(whole.usage.total_tokens, whole.usage.input_tokens + whole.usage.output_tokens);
+
+    const events = await collect(await client.responses.create({ ...ask, stream: true }));
+    assert.deepEqual(events.map((e) => e.sequence_number), events.map((_, i) => i));
+    assert.deepEqual(events.slice(0, 4).map((e) => e.type), ['response.created',
+        'response.in_progress', 'response.output_item.added', 'response.content_part.added']);
+    assert.deepEqual(events.slice(-4).map((e) => e.type), ['response.output_text.done',
+        'response.content_part.done', 'response.output_item.done', 'response.completed']);
+    const helped = client.responses.stream(ask);
+    assert.equal((await helped.finalResponse()).output_text, greeting);
+    const thought = client.responses.stream({
+        ...ask, reasoning: { effort: 'low' }, max_output_tokens: 8 });
+    const final = await thought.finalResponse();
+    assert.equal(final.status, 'incomplete');
+    assert.ok(final.output[0].content[0].text.length > 0);
+
+    assert.deepEqual((await client.responses.retrieve(whole.id)).output, whole.output);
+    const next = await client.responses.create({
+        ...ask, input: 'Yes.', previous_response_id: whole.id });
+    const same = await client.responses.create({ ...ask, store: false, input: [
+        ...hello, ...whole.output, { role: 'user', content: 'Yes.' }] });
+    assert.equal(next.output_text, same.output_text);
+    await client.responses.delete(whole.id);
+    await refused(client.responses.retrieve(whole.id), 404, /not any more/);
+    await refused(client.responses.create({ ...ask, previous_response_id: whole.id }), 400,
+        /previous_response_id/);
+    await refused(client.responses.create({ ...ask, background: true }), 400, /background/);
+    await refused(client.responses.create({ ...ask, tools: [{ type: 'web_search' }] }), 400,
+        /tools\[0\]\.type/);
+
+    const long = await client.responses.create({ ...ask, stream: true, ignore_eos: true });
+    for await (const e of long) if (e.type === 'response.output_text.delta') break;
+    long.controller.abort();
     await idle(url);
 }
 
@@ -192,9 +235,39 @@ async function vercel(url) {
     await idle(url);
 }
 
+async function vercelResponses(url) {
+    const { generateText, streamText } = await load('ai');
+    const { createOpenAI } = await load('@ai-sdk/openai');
+    let sent;
+    const provider = createOpenAI({ baseURL: `${url}/v1`, apiKey: key, fetch: (where, how) => {
+        sent = how.body;
+        return fetch(where, how);
+    } });
+    const ask = { model: provider('cherenkov'), temperature: 0, maxRetries: 0, prompt: 'Hello!' };
+    const whole = await generateText(ask);
+    assert.equal(whole.text, greeting);
+    assert.equal(whole.finishReason, 'stop');
+    const stream = streamText(ask);
+    assert.equal((await collect(stream.textStream)).join(''), greeting);
+    assert.ok((await stream.usage).outputTokens > 0);
+    // Its own turns it sends as references to stored items.
+    const more = [{ role: 'user', content: 'Yes.' }];
+    const next = await generateText({ ...ask, prompt: undefined,
+        messages: [...hello, ...whole.response.messages, ...more] });
+    assert.match(sent, /item_reference/);
+    const same = await generateText({ ...ask, prompt: undefined,
+        messages: [...hello, { role: 'assistant', content: greeting }, ...more] });
+    assert.equal(next.text, same.text);
+    const thought = await generateText({ ...ask, maxOutputTokens: 8, providerOptions: { openai: {
+        forceReasoning: true, reasoningEffort: 'low', reasoningSummary: 'auto' } } });
+    assert.ok(thought.reasoningText.length > 0);
+    assert.equal(thought.finishReason, 'length');
+    await refused(generateText({ ...ask, model: provider('other') }), 404, /no model/);
+}
+
 const server = await serve();
 try {
-    for (const client of [openai, anthropic, ollama, vercel]) {
+    for (const client of [openai, responses, anthropic, ollama, vercel, vercelResponses]) {
         await client(server.url);
         console.log(`${client.name}: fine`);
     }
