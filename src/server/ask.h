@@ -51,8 +51,9 @@ struct ask {
     const json_t *schema; /* ASK_SCHEMA */
     const char *grammar;  /* ASK_GRAMMAR */
     bool stream, stream_usage;
-    json_t *keep;  /* what the API's form needs of the request for later, owned; NULL: nothing */
-    bool no_cache; /* nothing kept of earlier requests is used */
+    json_t *keep; /* what the API's form needs of the request for later, owned; NULL: nothing */
+    const char *session; /* that it is a turn of, or NULL */
+    bool no_cache;       /* nothing kept of earlier requests is used */
 };
 
 /* All by default. body is taken over. */

@@ -108,6 +108,7 @@ static_assert(A(stream_usage) == offsetof(struct ask, stream_usage), "stream_fie
 static const struct field chat_fields[] = {
     {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
     {"messages", FIELD_VALUE, AT(messages), 0, 0, NULL, NULL},
+    {"session_id", FIELD_STRING, A(session), 0, 0, NULL, NULL},
     {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
     {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, stream_fields},
     {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
@@ -163,6 +164,8 @@ static int read_chat(struct chat_request *q, struct wrong *w)
     struct ask *a = &q->ask;
     if (!q->messages)
         return WRONG(w, E_FORMAT, "messages", "messages: is required");
+    if (a->session && a->n != 1)
+        return WRONG(w, E_UNSUPPORTED, "n", "n: a turn of a session has one answer");
     if (messages_read(a, q->messages, "messages", w) ||
         (q->tools && openai_tools(a, q->tools, w)) ||
         (q->tool_choice && openai_tool_choice(a, q->tool_choice, w)) ||

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "server/session.h"
 
 enum { CALLS_MAX = 256 };
 
@@ -21,12 +22,14 @@ void reply_free(struct reply *r)
         }
         mem_free(c->calls);
         parts_free(&c->parts);
+        tokens_free(&c->said);
         buf_free(&c->text);
         buf_free(&c->thinking);
         json_decref(c->logprobs);
     }
     mem_free(r->choices);
     mem_free(r->state);
+    session_release(r);
     if (r->has_tools)
         toolset_free(&r->tools);
     ask_free(&r->ask);
@@ -156,6 +159,8 @@ static int take_token(struct choice *c, const struct event *v, struct err *e)
     c->n_thinking += thinking;
     if (c->logprobs && v->logprobs && !v->is_stop && !thinking)
         add_logprobs(c, v->logprobs);
+    if (c->reply->session && tokens_push(&c->said, v->id, e))
+        return -e->code;
     if (v->len && parts_push(&c->parts, v->text, v->len, e))
         return -e->code;
     return buf_check(&c->text, e) ? -e->code : buf_check(&c->thinking, e);
@@ -221,9 +226,12 @@ static void finish(struct reply *r)
 {
     struct exchange *x = r->exchange;
     char note[HTTP_NOTE_MAX + 1];
+    struct err e = {0};
     snprintf(note, sizeof note, "tokens %d in (%d cached), %d out", reply_prompt_tokens(r),
              reply_cached_tokens(r), reply_answer_tokens(r));
     exchange_set_note(x, note);
+    if (!r->failed && session_commit(r, &e))
+        fail(r, &e);
     if (r->ask.stream) {
         if (!r->failed && r->form->end)
             r->form->end(r);

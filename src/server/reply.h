@@ -36,6 +36,7 @@ struct choice {
     struct buf text, thinking;
     struct reply_call *calls; /* [n_calls], owned */
     int n_calls;
+    struct tokens said;     /* its ids, for a session */
     bool enough;            /* one call was asked for, and it is there */
     int n_thinking;         /* tokens that came before the answer's first */
     json_t *logprobs;       /* array in OpenAI's form, owned; NULL without */
@@ -78,10 +79,12 @@ struct reply {
     long created;     /* seconds since 1970 */
     struct choice *choices;
     int n_choices, n_ended;
-    bool thinking; /* the prompt ends in an open <think> */
-    void *state;   /* the form's own, freed with mem_free */
-    int n_events;  /* the form's: sent so far */
-    bool failed;   /* the client has been told */
+    bool thinking;          /* the prompt ends in an open <think> */
+    json_t *session;        /* as it is to be, owned; NULL: none */
+    uint64_t session_claim; /* 0: none, or committed */
+    void *state;            /* the form's own, freed with mem_free */
+    int n_events;           /* the form's: sent so far */
+    bool failed;            /* the client has been told */
     /* the pump's */
     struct reply *next; /* of the list of those that woke */
     bool live, listed;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "server/session.h"
 
 #define THINK_OPEN "<think>\n"
 #define LOADING    "the model is being loaded; try again in a moment"
@@ -56,6 +57,8 @@ static int render(struct reply *r, const struct ask_defaults *d, struct err *e)
     const json_t *tools = a->tool_choice == ASK_TOOLS_NONE ? NULL : a->tools;
     int rc = v ? chat_render(m->chat, a->messages, tools, v, &a->text, e)
                : ERR(e, E_NOMEM, "no memory for the prompt");
+    if (!rc && r->session)
+        rc = session_prompt(r, tools, v, e);
     json_decref(v);
     const size_t n = strlen(THINK_OPEN);
     r->thinking =
@@ -181,6 +184,8 @@ static int start(struct reply *r, struct wrong *w)
         return -e->code;
     if (!atomic_load(&r->server->ready))
         return ERR(e, E_BUSY, "%s", LOADING);
+    if (r->ask.session && session_begin(r, w))
+        return -e->code;
     if (r->ask.tools && r->ask.tool_choice != ASK_TOOLS_NONE) {
         if (toolset_init(&r->tools, r->ask.tools, e))
             return -e->code;

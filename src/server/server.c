@@ -14,12 +14,15 @@
 #include "server/ollama.h"
 #include "server/openai.h"
 #include "server/page.h"
+#include "server/session.h"
 #include "server/status.h"
 
 enum { BODIES_FACTOR = 8 }; /* bodies held at once, in largest ones */
 
 static const struct kept_options responses_kept = {
     .entries = 256, .bytes = 32 << 20, .idle_s = 3600};
+
+static const struct kept_options sessions_kept = {.entries = 16, .bytes = 16 << 20, .idle_s = 900};
 
 struct route {
     const char *method, *path; /* a path's * is one word */
@@ -39,6 +42,9 @@ static const struct route routes[] = {
     {"POST", "/v1/responses", false, openai_responses},
     {"GET", "/v1/responses/*", false, openai_response_get},
     {"DELETE", "/v1/responses/*", false, openai_response_delete},
+    {"POST", "/v1/sessions", false, session_create},
+    {"GET", "/v1/sessions/*", false, session_get},
+    {"DELETE", "/v1/sessions/*", false, session_delete},
     {"POST", "/v1/messages", false, anthropic_messages},
     {"POST", "/v1/messages/count_tokens", false, anthropic_count},
     {"POST", "/api/chat", false, ollama_chat},
@@ -79,6 +85,8 @@ int server_open(const struct server_options *o, const struct server_settings *se
     int rc = server_change(s, set, e);
     if (!rc)
         rc = kept_open(&responses_kept, &s->responses, e);
+    if (!rc)
+        rc = kept_open(&sessions_kept, &s->sessions, e);
     if (!rc)
         rc = pump_open(&s->pump, e);
     if (!rc)
@@ -167,6 +175,7 @@ void server_close(struct server *s)
     pump_close(s->pump);
     http_free(s->http);
     kept_close(s->responses);
+    kept_close(s->sessions);
     keys_free(&s->keys);
     buf_free(&s->address);
     pthread_rwlock_destroy(&s->lock);

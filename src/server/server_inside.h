@@ -20,6 +20,7 @@ struct server {
     struct schedule *schedule; /* owned */
     atomic_bool ready, draining;
     struct kept *responses; /* what clients may go on from */
+    struct kept *sessions;
     uint64_t opened_ns;
     int64_t opened_unix_s;
     pthread_rwlock_t lock; /* guards what a reload changes: */
