@@ -6,13 +6,35 @@
 
 #include "base/json.h"
 #include "server/asks.h"
+#include "server/kept.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+/* With nothing stored, but for one response that inputs may refer to. */
+static int read_responses(struct ask *a, struct wrong *w)
+{
+    static const struct kept_options o = {.entries = 1, .bytes = 1 << 16, .idle_s = 60};
+    static const char stored[] =
+        "{\"items\": [{\"role\": \"user\", \"content\": \"x\"}], \"response\": {\"output\": [{"
+        "\"id\": \"msg_1_0\", \"role\": \"assistant\", \"content\": \"y\"}]}}";
+    struct err e = {0};
+    struct kept *k;
+    const char *id;
+    json_t *v = json_loads(stored, 0, NULL);
+    if (kept_open(&o, &k, &e) || kept_put(k, "resp_1", v, &e))
+        abort();
+    const int rc = openai_ask_responses(a, k, &id, w);
+    json_decref(v);
+    kept_close(k);
+    return rc;
+}
 
 static int read_as(unsigned api, struct ask *a, struct wrong *w)
 {
     const char *id;
     bool empty;
+    if (api == 'r')
+        return read_responses(a, w);
     switch (api % 5) {
     case 0:
         return openai_ask_chat(a, &id, w);

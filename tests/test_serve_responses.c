@@ -307,6 +307,9 @@ static void test_fields_are_refused_by_name(void **state)
         {"'input': [{'role': 'wizard', 'content': 'x'}]", "input[0]"},
         {"'input': [{'type': 'computer_call'}]", "input[0]"},
         {"'input': [{'type': 'function_call', 'name': 'f'}]", "input[0]"},
+        {"'input': [{'type': 'function_call', 'call_id': 'c', 'name': 'f', 'arguments': '[]'}]",
+         "input[0]"},
+        {"'input': [{'type': 'reasoning', 'summary': 'x'}]", "input[0].summary"},
         {"'input': [{'type': 'item_reference', 'id': 'msg_1_0'}]", "input[0]"},
         {"'input': [{'role': 'user', 'content': 'x', 'colour': 1}]", "input[0].colour"},
     };

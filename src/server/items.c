@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "server/messages.h"
 
 #define ID_PREFIX "resp_"
@@ -66,39 +67,41 @@ int items_before(struct kept *responses, const char *id, json_t **items, struct 
 
 /* --- checks --- */
 
-static int check_part(const json_t *part, const char *place, struct wrong *w)
+static int check_part(const json_t *part, bool thinking, const char *place, struct wrong *w)
 {
     static const char *const texts[] = {"input_text", "output_text", "text", "reasoning_text",
                                         "summary_text"};
+    const size_t first = thinking ? 3 : 0, behind = thinking ? 5 : 3;
     const char *type = string_of(part, "type");
     if (!type)
         return WRONG(w, E_FORMAT, place,
                      "%s: want a part with a type, like {\"type\": "
                      "\"input_text\"}",
                      place);
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+    for (size_t i = first; i < behind; i++)
         if (strcmp(type, texts[i]) == 0)
             return string_of(part, "text")
                        ? 0
                        : WRONG(w, E_FORMAT, place, "%s.text: want a string", place);
-    if (strcmp(type, "refusal") == 0 && string_of(part, "refusal"))
+    if (!thinking && strcmp(type, "refusal") == 0 && string_of(part, "refusal"))
         return 0;
     return WRONG(w, E_UNSUPPORTED, place,
                  "%s: parts of type '%.40s' are not supported: this model is given text only",
                  place, type);
 }
 
-/* A string, or an array of parts. */
-static int check_content(const json_t *v, const char *place, struct wrong *w)
+/* A string, or an array of parts; of thinking an array alone. */
+static int check_content(const json_t *v, bool thinking, const char *place, struct wrong *w)
 {
-    if (json_is_string(v))
+    if (json_is_string(v) && !thinking)
         return 0;
     if (!json_is_array(v))
-        return WRONG(w, E_FORMAT, place, "%s: want a string or an array of text parts", place);
+        return WRONG(w, E_FORMAT, place, "%s: want %san array of text parts", place,
+                     thinking ? "" : "a string or ");
     for (size_t i = 0; i < json_array_size(v); i++) {
         char at[PLACE_MAX + 32];
         snprintf(at, sizeof at, "%s[%zu]", place, i);
-        if (check_part(json_array_get(v, i), at, w))
+        if (check_part(json_array_get(v, i), thinking, at, w))
             return -w->e.code;
     }
     return 0;
@@ -155,23 +158,32 @@ static int check_message(const struct item_fields *f, const char *place, struct 
         return WRONG(w, E_FORMAT, place, "%s.role: want user, assistant, system or developer",
                      place);
     snprintf(at, sizeof at, "%s.content", place);
-    return check_content(f->content, at, w);
+    return check_content(f->content, false, at, w);
 }
 
 static int check_reasoning(const struct item_fields *f, const char *place, struct wrong *w)
 {
     char at[PLACE_MAX];
     snprintf(at, sizeof at, "%s.content", place);
-    if (f->content && check_content(f->content, at, w))
+    if (f->content && check_content(f->content, true, at, w))
         return -w->e.code;
     snprintf(at, sizeof at, "%s.summary", place);
-    return f->summary ? check_content(f->summary, at, w) : 0;
+    return f->summary ? check_content(f->summary, true, at, w) : 0;
 }
 
 static int check_call(const struct item_fields *f, const char *place, struct wrong *w)
 {
     if (!f->call_id || !f->name || !json_is_string(f->arguments))
         return WRONG(w, E_FORMAT, place, "%s: want strings as call_id, name and arguments", place);
+    struct err e = {0};
+    json_t *arguments = NULL;
+    const size_t n = json_string_length(f->arguments);
+    const bool good =
+        n == 0 || (json_parse(json_string_value(f->arguments), n, place, &arguments, &e) == 0 &&
+                   json_is_object(arguments));
+    json_decref(arguments);
+    if (!good)
+        return WRONG(w, E_FORMAT, place, "%s.arguments: want the text of a JSON object", place);
     return 0;
 }
 
@@ -181,7 +193,7 @@ static int check_output(const struct item_fields *f, const char *place, struct w
     if (!f->call_id)
         return WRONG(w, E_FORMAT, place, "%s.call_id: is required", place);
     snprintf(at, sizeof at, "%s.output", place);
-    return check_content(f->output, at, w);
+    return check_content(f->output, false, at, w);
 }
 
 static const struct {
