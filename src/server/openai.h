@@ -13,6 +13,8 @@ void openai_response_delete(struct server *s, struct exchange *x);
 void openai_models(struct server *s, struct exchange *x);
 void openai_model(struct server *s, struct exchange *x);
 
+extern const struct reply_form openai_responses_form;
+
 /* --- shared --- */
 
 /* Reads the request, and answers it in this form. */

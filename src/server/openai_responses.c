@@ -15,8 +15,6 @@
 
 enum { OPEN_THINKING = 1, OPEN_TEXT = 2 }; /* bits of choice.part_open */
 
-static const struct reply_form form;
-
 void openai_responses(struct server *s, struct exchange *x)
 {
     struct wrong w = {0};
@@ -32,7 +30,7 @@ void openai_responses(struct server *s, struct exchange *x)
     } else if (!api_model(s, x, a.model)) {
         ask_free(&a);
     } else {
-        reply_start(s, x, &a, &form, "resp_");
+        reply_start(s, x, &a, &openai_responses_form, "resp_");
     }
 }
 
@@ -447,7 +445,7 @@ static void fail(struct reply *r, int status, const struct err *why)
     send(r, "response.failed", json_pack("{s:o}", "response", v));
 }
 
-static const struct reply_form form = {
+const struct reply_form openai_responses_form = {
     .type = TYPE_EVENTS,
     .idle = ": working\n\n",
     .begin = begin,
