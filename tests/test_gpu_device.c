@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/os.h"
@@ -196,6 +197,59 @@ static void refusals_have_words(void **state)
     assert_null(d);
 }
 
+/* What is written to stderr while a device closes. */
+static void close_and_read(struct aid_gpu *a, char *text, size_t most)
+{
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    fflush(stderr);
+    int before = dup(2);
+    assert_true(before >= 0 && dup2(fileno(f), 2) == 2);
+    aid_gpu_close(a);
+    fflush(stderr);
+    assert_int_equal(dup2(before, 2), 2);
+    close(before);
+    rewind(f);
+    text[fread(text, 1, most - 1, f)] = 0;
+    fclose(f);
+}
+
+static void times_are_told_at_the_end(void **state)
+{
+    (void)state;
+    enum { N = 1000, RUNS = 3 };
+    static struct aid_gpu timed;
+    struct err e = {0};
+    uint64_t value;
+    char text[4096];
+    setenv("CHERENKOV_DEVICE_TIMES", "1", 1);
+    aid_gpu_open(&timed);
+    unsetenv("CHERENKOV_DEVICE_TIMES");
+    const struct kernel *k = aid_gpu_kernel(&timed, "copy", NULL, 0);
+    uint64_t from = aid_gpu_room(&timed, N * 4), to = aid_gpu_room(&timed, N * 4);
+    struct copy_params p = copy_of(from, to, N);
+    aid_gpu_begin(&timed);
+    for (int stage = 0; stage < 2; stage++) {
+        tape_dispatch(timed.tape, k, &p, sizeof p, grid_of(N));
+        tape_barrier(timed.tape);
+    }
+    p.words = 1;
+    for (int i = 0; i < 3; i++)
+        tape_dispatch(timed.tape, k, &p, sizeof p, (struct grid){1, 2, 1});
+    aid_gpu_end(&timed);
+    for (int run = 1; run < RUNS; run++) {
+        assert_ok(device_submit(timed.device, timed.tape, &value, &e), e);
+        assert_ok(device_wait(timed.device, value, &e), e);
+    }
+    bool clock = device_about(timed.device)->tick_ns > 0;
+    aid_gpu_reset(&timed);
+    close_and_read(&timed, text, sizeof text);
+    if (!clock)
+        return;
+    assert_non_null(strstr(text, "us x 6        copy, 1 x 1 x 1 groups, 0 beside"));
+    assert_non_null(strstr(text, "us x 3        copy, 1 x 2 x 1 groups, 2 beside"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +260,7 @@ int main(void)
         cmocka_unit_test(stages_wait_for_the_host),
         cmocka_unit_test(pages_of_the_host_are_used_in_place),
         cmocka_unit_test(refusals_have_words),
+        cmocka_unit_test(times_are_told_at_the_end),
     };
     aid_gpu_open(&g);
     printf("note: on %s\n", device_about(g.device)->name);

@@ -27,6 +27,9 @@ static const struct {
     [ENV_DEVICE_SECONDS] = {"CHERENKOV_DEVICE_SECONDS",
                             "How long a GPU may be at one submission before it counts as hung: 60, "
                             "and 600 for a software device."},
+    [ENV_DEVICE_TIMES] = {"CHERENKOV_DEVICE_TIMES",
+                          "Any value: what the kernels took by a GPU's own clock is said at the "
+                          "end; the run is slower for it."},
     [ENV_NO_COLOR] = {"NO_COLOR", "Any value: no colour on the terminal."},
     [ENV_HOME] = {"HOME", "Where `cherenkov chat` keeps .cherenkov_history."},
     [ENV_API_KEY] = {"CHERENKOV_API_KEY",

@@ -11,6 +11,7 @@ enum env_switch {
     ENV_DEVICE_CHECK,
     ENV_DEVICE_FAULT,
     ENV_DEVICE_SECONDS,
+    ENV_DEVICE_TIMES,
     ENV_NO_COLOR, /* NO_COLOR, by its own convention */
     ENV_HOME,     /* HOME, for the chat history */
     ENV_API_KEY,  /* CHERENKOV_API_KEY */

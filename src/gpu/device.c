@@ -184,7 +184,8 @@ static int settle(struct device *d, struct err *e)
     d->patience_ns = (uint64_t)seconds * second_ns;
     /* A device that the processor plays needs the processor that would look. */
     d->spin_ns = software || os_cpu_count() < 2 ? 0 : 4000000;
-    return faults_read(d, e);
+    int rc = times_open(d, e);
+    return rc ? rc : faults_read(d, e);
 }
 
 int device_open(const char *which, struct device **out, struct err *e)
@@ -234,6 +235,7 @@ void device_close(struct device *d)
     if (d->handle && d->vk.DestroyDevice) {
         release(d, d->promised);
         if (!d->stuck && drain(d, d->patience_ns)) {
+            times_close(d);
             destroy(d);
         } else {
             log_say(LOG_WARN, "%s does not come to an end; its memory stays taken",
@@ -309,6 +311,7 @@ int device_submit_ahead(struct device *d, struct tape *const *tapes, int n, cons
         assert(device_done(d, tapes[i]->value)); /* its last run has ended */
         assert(go[i] == 0 || go[i] >= promised);
         promised = go[i] ? go[i] : promised;
+        times_collect(tapes[i]);
         tapes[i]->value = d->submitted + (uint64_t)i + 1;
         fill_submit(d, tapes[i], go[i], &s[i], pairs[i], &c[i]);
     }

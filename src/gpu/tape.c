@@ -50,6 +50,7 @@ int tape_open(struct device *d, int n_stamps, struct tape **out, struct err *e)
         tape_close(t);
         return device_failed(d, r, "making a tape", e);
     }
+    times_open_tape(t);
     *out = t;
     return 0;
 }
@@ -61,6 +62,7 @@ void tape_close(struct tape *t)
     struct device *d = t->d;
     if (!d->stuck) {
         assert(device_done(d, t->value));
+        times_close_tape(t);
         d->vk.DestroyQueryPool(d->handle, t->stamps, NULL);
         if (t->commands)
             d->vk.FreeCommandBuffers(d->handle, d->pool, 1, &t->commands);
@@ -85,6 +87,7 @@ void tape_begin(struct tape *t)
     }
     if (t->stamps_max)
         d->vk.CmdResetQueryPool(t->commands, t->stamps, 0, (uint32_t)t->stamps_max);
+    times_begin(t);
     barrier(t, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_2_HOST_BIT,
             VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
             VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT);
@@ -105,13 +108,16 @@ void tape_dispatch(struct tape *t, const struct kernel *k, const void *params, s
         v->CmdPushConstants(t->commands, t->d->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                             (uint32_t)bytes, params);
     v->CmdDispatch(t->commands, g.x, g.y, g.z);
+    times_dispatch(t, k, g);
 }
 
 void tape_barrier(struct tape *t)
 {
-    if (!t->failed.code)
-        barrier(t, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT,
-                VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT);
+    if (t->failed.code)
+        return;
+    times_barrier(t);
+    barrier(t, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT,
+            VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT);
 }
 
 int tape_stamp(struct tape *t)
@@ -127,6 +133,7 @@ int tape_end(struct tape *t, struct err *e)
 {
     if (t->failed.code)
         return ERR(e, t->failed.code, "%s", t->failed.msg);
+    times_end(t);
     barrier(t, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_2_HOST_BIT,
             VK_ACCESS_2_HOST_READ_BIT);
     VkResult r = t->d->vk.EndCommandBuffer(t->commands);

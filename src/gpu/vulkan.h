@@ -138,6 +138,7 @@ struct device {
     VkPipelineCache cache;
     struct kernel *kernels[KERNEL_BUCKETS]; /* by kernel_hash */
     struct upload *upload;                  /* of device_upload.c, made at the first need */
+    struct times *times;                    /* of times.c; NULL: not asked for */
     uint64_t patience_ns, spin_ns;
     long fault[FAULT_COUNT];
     struct err failed; /* the first failure after which nothing works */
@@ -175,9 +176,22 @@ struct tape {
     VkQueryPool stamps;
     int n_stamps, stamps_max;
     const struct kernel *bound;
-    uint64_t value; /* of its last submission */
+    struct stages *stages; /* of times.c; NULL: not asked for */
+    uint64_t value;        /* of its last submission */
     struct err failed;
 };
+
+/* --- times.c: CHERENKOV_DEVICE_TIMES; without it all of these do nothing --- */
+
+int times_open(struct device *d, struct err *e);
+void times_close(struct device *d); /* says what was gathered; before the device goes */
+void times_open_tape(struct tape *t);
+void times_close_tape(struct tape *t);
+void times_begin(struct tape *t); /* the tape is being recorded from here on */
+void times_dispatch(struct tape *t, const struct kernel *k, struct grid g);
+void times_barrier(struct tape *t);
+void times_end(struct tape *t);
+void times_collect(struct tape *t); /* of its last run, before it runs again */
 
 /* Code of the kernels, made from src/gpu/NAME.comp by the Makefile; ends with a name NULL. */
 struct kernel_code {
