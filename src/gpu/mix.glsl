@@ -46,8 +46,8 @@ float softplus(float x)
     sum = sum * s2 + 1.0 / 5;
     sum = sum * s2 + 1.0 / 3;
     sum = sum * s2 + 1.0;
-    precise float log = 2.0 * s * sum;
-    return (x > 0 ? x : 0) + log;
+    precise float y = 2.0 * s * sum + (x > 0 ? x : 0);
+    return y;
 }
 
 // 1 / sqrt(x) wherever rms and l2 need it: x >= 2^-100, else as at 2^-100.
