@@ -1,16 +1,19 @@
 /* The kernels of products at the shapes of the released model: time of a dispatch that depends on
  * the one before, and the weights it reads a second.
  *
- *      bench_gpu_kernels [MIB]   weights in so many MiB of device memory (2048; more than caches
- *                                hold), gone through in turn
+ *      bench_gpu_kernels [MIB [forms]]   weights in so many MiB of device memory (2048; more than
+ *                                        caches hold), gone through in turn; with `forms` in other
+ *                                        forms too (outputs x rows of a lane, groups under way)
  *
  * The device is the one that the gpu engine would use, or CHERENKOV_DEVICE. Medians of 9 runs of
  * REPEATS each. Compare with what bench_gpu_seam says of memory and of a dispatch. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "gpu/head.h"
 #include "gpu/hyper.h"
 #include "gpu/moe.h"
@@ -25,6 +28,9 @@ struct bench {
     u64 next, taken; /* of weights: offset; bytes of the job so far */
     u64 room_next;
     int R, repeat;
+    bool forms;
+    const struct gpu_linear_form *form; /* NULL: the best */
+    int depth;                          /* of experts; 0: the best */
 };
 
 typedef int job_fn(struct bench *b, struct err *e);
@@ -71,7 +77,7 @@ static int list(struct bench *b, int cols, const int *rows, int n, struct err *e
     for (int i = 0; i < n; i++)
         p[i] = (struct gpu_product){matrix(b, MATRIX_Q4, rows[i], cols),
                                     room_take(b, (size_t)b->R * (size_t)rows[i] * 4), rows[i]};
-    int rc = gpu_linear_record(&l, p, n, e);
+    int rc = gpu_linear_record_as(&l, p, n, b->form, e);
     tape_barrier(b->t);
     return rc;
 }
@@ -177,7 +183,8 @@ static int moe(struct bench *b, struct err *e)
                               .to = room_take(b, R * H * 4),
                               .gate = matrix(b, MATRIX_Q4, INTER, H),
                               .up = matrix(b, MATRIX_Q4, INTER, H),
-                              .down = matrix(b, MATRIX_Q4, H, INTER)};
+                              .down = matrix(b, MATRIX_Q4, H, INTER),
+                              .depth = b->depth};
     return gpu_moe_record(&x, e);
 }
 
@@ -212,10 +219,41 @@ static int measure(struct bench *b, const char *name, job_fn *job, struct err *e
         return rc;
     qsort(ns, RUNS, sizeof *ns, by_value);
     double bytes = (double)b->taken / REPEATS;
-    printf("%-14s R %2d   %9.1f us   %8.2f MB of weights   %7.1f GB/s\n", name, b->R,
+    printf("%-14s R %2d   %9.1f us   %8.2f MB of weights   %7.1f GB/s", name, b->R,
            ns[RUNS / 2] / 1e3, bytes / 1e6, bytes / ns[RUNS / 2]);
+    if (b->form)
+        printf("   %d x %d, %d under way", b->form->outs, b->form->rows, b->form->depth);
+    if (b->depth)
+        printf("   %d under way", b->depth);
+    printf("\n");
     fflush(stdout);
     return 0;
+}
+
+static int measure_forms(struct bench *b, const char *name, job_fn *job, struct err *e)
+{
+    static const struct gpu_linear_form forms[] = {
+        {1, 1, 1}, {1, 1, 2}, {1, 1, 3}, {1, 1, 5}, {2, 1, 1}, {2, 1, 2}, {2, 1, 3}, {4, 1, 1},
+        {4, 1, 2}, {1, 2, 1}, {1, 2, 2}, {2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {1, 4, 1}, {1, 4, 2},
+        {2, 4, 1}, {2, 4, 2}, {4, 4, 1}, {1, 8, 1}, {1, 8, 2}, {2, 8, 1}, {4, 8, 1}, {0, 16, 0}};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof forms / sizeof forms[0]; i++) {
+        if (forms[i].rows != b->R && (forms[i].outs || b->R < 4 || b->R > 16))
+            continue;
+        b->form = &forms[i];
+        rc = measure(b, name, job, e);
+    }
+    b->form = NULL;
+    return rc;
+}
+
+static int measure_depths(struct bench *b, const char *name, job_fn *job, struct err *e)
+{
+    int rc = 0;
+    for (b->depth = 1; !rc && b->depth <= 5; b->depth++)
+        rc = measure(b, name, job, e);
+    b->depth = 0;
+    return rc;
 }
 
 static int all(struct bench *b, struct err *e)
@@ -234,9 +272,28 @@ static int all(struct bench *b, struct err *e)
     int rc = 0;
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
         for (size_t r = 0; !rc && r < sizeof rows / sizeof rows[0]; r++) {
+            job_fn *job = jobs[i].job;
             b->R = rows[r];
-            rc = measure(b, jobs[i].name, jobs[i].job, e);
+            rc = measure(b, jobs[i].name, job, e);
+            if (!rc && b->forms && job == moe)
+                rc = measure_depths(b, jobs[i].name, job, e);
+            else if (!rc && b->forms && job != hyper && job != route)
+                rc = measure_forms(b, jobs[i].name, job, e);
         }
+    return rc;
+}
+
+/* Numbers of about a hundredth, whether bf16 or f32: with zeros all experts would tie. */
+static int fill(struct bench *b, const struct device_buffer *to, struct err *e)
+{
+    enum { PIECE = 16 << 20 };
+    uint16_t *piece = mem_array(PIECE / 2, 2);
+    int rc = piece ? 0 : ERR(e, E_NOMEM, "out of memory");
+    for (size_t i = 0; !rc && i < PIECE / 2; i++)
+        piece[i] = (uint16_t)(0x3C00 | (rng_at(1, i) & 0x807F));
+    for (size_t at = 0; !rc && at < to->bytes; at += PIECE)
+        rc = device_upload(b->d, to, at, piece, at + PIECE < to->bytes ? PIECE : to->bytes - at, e);
+    mem_free(piece);
     return rc;
 }
 
@@ -250,6 +307,8 @@ static int open_all(struct bench *b, size_t mib, struct err *e)
     rc = rc ? rc : tape_open(b->d, 2, &b->t, e);
     rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, mib << 20, &b->weights, e);
     rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, ROOM, &b->room, e);
+    rc = rc ? rc : fill(b, &b->weights, e);
+    rc = rc ? rc : fill(b, &b->room, e);
     rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, routes_at + ROWS * K * 4, &b->table, e);
     rc = rc ? rc : device_upload(b->d, &b->table, 0, routes, b->table.bytes, e);
     mem_free(routes);
@@ -261,6 +320,7 @@ int main(int argc, char **argv)
     struct bench b = {0};
     struct err e = {0};
     size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 2048;
+    b.forms = argc > 2 && strcmp(argv[2], "forms") == 0;
     int rc = open_all(&b, mib, &e);
     if (!rc) {
         printf("%s, %zu MiB of weights\n", device_about(b.d)->name, mib);

@@ -31,10 +31,10 @@ void model_floats(float *x, size_t n)
         x[i] = 0;
 }
 
-/* Where the high byte of element i is; the low one is 8 further. */
-static size_t place(int i)
+/* Where the high byte of element i of n is; the low one is 8 further. */
+static size_t place(int n, int i)
 {
-    return (size_t)(i / 8 * 16 + i % 2 * 4 + i % 8 / 2);
+    return (size_t)(GPU_ACTS_UNIT(n, i / 64, i % 64 / 8) * 16 + i % 2 * 4 + i % 8 / 2);
 }
 
 void model_quantise(const float *x, int n, uint8_t *row)
@@ -51,22 +51,22 @@ void model_quantise(const float *x, int n, uint8_t *row)
             float inverse = acts_inverse(most);
             int32_t q = inverse > 0 ? num_round(x[i] * inverse) : 0, high = (q + 128) >> 8;
             codes += q;
-            row[place(i)] = (uint8_t)(high & 255);
-            row[place(i) + 8] = (uint8_t)(q & 255);
+            row[place(n, i)] = (uint8_t)(high & 255);
+            row[place(n, i) + 8] = (uint8_t)(q & 255);
         }
         scale[g] = acts_scale(most);
         sum[g] = acts_sum(most, codes);
     }
 }
 
-static int code_at(const uint8_t *row, int i)
+static int code_at(const uint8_t *row, int n, int i)
 {
-    return (int8_t)row[place(i)] * 256 + (int8_t)row[place(i) + 8];
+    return (int8_t)row[place(n, i)] * 256 + (int8_t)row[place(n, i) + 8];
 }
 
 double model_value(const uint8_t *row, int n, int i)
 {
-    return (double)code_at(row, i) * ((const float *)(row + 2 * n))[i / 64];
+    return (double)code_at(row, n, i) * ((const float *)(row + 2 * n))[i / 64];
 }
 
 void model_matrix_init(struct model_matrix *m, int bits, int rows, int cols)
@@ -150,7 +150,7 @@ float model_product(const struct model_matrix *m, int o, const void *row)
         size_t at = (size_t)o * (size_t)groups + (size_t)g;
         int32_t all = 0;
         for (int i = 0; i < 64; i++)
-            all += m->steps[at * 64 + (size_t)i] * code_at(row, 64 * g + i);
+            all += m->steps[at * 64 + (size_t)i] * code_at(row, m->cols, 64 * g + i);
         float s = bf16_to_f32(m->scales[at]), b = bf16_to_f32(m->biases[at]);
         if (m->bits != 4)
             b = b + (m->bits == 3 ? 0.5f : 1.5f) * s;

@@ -104,8 +104,9 @@ static enum matrix_format format_of(int bits)
                         : MATRIX_Q2;
 }
 
-/* A list of matrices times 1 .. ROWS_MAX rows, all of them against the model. */
-static void list_is_right(const int *bits, const int *rows, int n, int cols, int R)
+/* A list of matrices times 1 .. ROWS_MAX rows, all of them against the model; form: NULL or how. */
+static void list_is_right_as(const int *bits, const int *rows, int n, int cols, int R,
+                             const struct gpu_linear_form *form)
 {
     struct model_matrix m[5];
     struct gpu_product p[5];
@@ -127,7 +128,7 @@ static void list_is_right(const int *bits, const int *rows, int n, int cols, int
             rows[i] + i};
     }
     aid_gpu_begin(&g);
-    assert_ok(gpu_linear_record(&l, p, n, &e), e);
+    assert_ok(gpu_linear_record_as(&l, p, n, form, &e), e);
     aid_gpu_end(&g);
     for (int i = 0; i < n; i++) {
         size_t stride = (size_t)p[i].stride;
@@ -150,6 +151,11 @@ static void list_is_right(const int *bits, const int *rows, int n, int cols, int
     mem_free(y);
     mem_free(q);
     aid_gpu_reset(&g);
+}
+
+static void list_is_right(const int *bits, const int *rows, int n, int cols, int R)
+{
+    list_is_right_as(bits, rows, n, cols, R, NULL);
 }
 
 static void products_of_every_format(void **state)
@@ -179,7 +185,17 @@ static void products_of_many_rows(void **state)
     static const int bits[] = {4, 4, 3, 2}, rows[] = {66, 1, 65, 64}, R[] = {13, 16, 33, 70};
     for (size_t i = 0; i < sizeof R / sizeof R[0]; i++)
         list_is_right(bits, rows, 4, i == 1 ? 1088 : 192, R[i]);
-    list_is_right(bits + 3, rows + 1, 1, 8256, 12);
+    list_is_right(bits + 3, rows + 1, 1, 4160, 12);
+}
+
+/* Forms that a software device does not take by itself, more or fewer rows than they are for. */
+static void products_in_every_form(void **state)
+{
+    (void)state;
+    static const int bits[] = {4, 3}, rows[] = {67, 2};
+    static const struct gpu_linear_form forms[] = {{1, 1, 5}, {2, 1, 2}, {2, 4, 1}, {0, 16, 0}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        list_is_right_as(bits, rows, 1 + (i == 1), i == 1 ? 320 : 1408, 3, &forms[i]);
 }
 
 static void floats_of_any_length(void **state)
@@ -199,6 +215,7 @@ int main(void)
         cmocka_unit_test(products_of_every_format),
         cmocka_unit_test(products_of_one_to_seventeen_rows),
         cmocka_unit_test(products_of_many_rows),
+        cmocka_unit_test(products_in_every_form),
         cmocka_unit_test(floats_of_any_length),
     };
     aid_gpu_open(&g);

@@ -97,7 +97,7 @@ void acts_put(float x[8], uint64_t row, uint n, uint at)
     uvec4 word;
     float scale, sum;
     acts_make(x, word, scale, sum);
-    FoursOut(row).v[at] = word;
+    FoursOut(row).v[GPU_ACTS_UNIT(n, at / 8, at % 8)] = word;
     if (at % 8 == 0) {
         FloatsOut groups = FloatsOut(row + 2 * n);
         groups.v[at / 8] = scale;

@@ -54,28 +54,42 @@ static struct linear_params params_of(const struct gpu_linear *l, const struct g
 /* How a dispatch is cut: outputs of a workgroup, rows that go through it together. */
 struct cut {
     const char *kernel;
-    u32 constants[4];
+    u32 constants[5];
     int n_constants;
     u32 outputs, rows;
 };
 
-/* Few rows wait for memory: more outputs to a lane where there are enough of them to fill the
- * device. Many rows wait for the weights to be taken apart and for products. */
-static struct cut cut_of(const struct gpu_matrix *m, int R, size_t outputs)
+static struct cut cut_of(const struct gpu_matrix *m, const struct gpu_linear_form *f)
 {
     u32 bits = (u32)bits_of(m->format), cols = (u32)m->cols, team = GPU_LANES(cols);
+    u32 outs = (u32)f->outs, rows = (u32)f->rows;
     if (bits > 4)
-        return (struct cut){"linear_float", {bits, cols, 1}, 3, LINEAR_SIZE / 32, 1};
-    if (R >= LINEAR_TILE_ROWS) {
-        u32 tile = R > 16 ? 32 : 16;
-        return (struct cut){"linear_tile", {bits, cols, tile}, 3, 64, tile};
-    }
-    u32 outs_few = outputs * team >= 1 << 18 ? 4 : outputs * team >= 1 << 15 ? 2 : 1;
-    u32 rows = R >= 5 ? 8 : R >= 3 ? 4 : (u32)R, outs = R == 1 ? outs_few : rows == 8 ? 1 : 2;
-    return (struct cut){"linear", {bits, cols, outs, rows}, 4, LINEAR_SIZE / team * outs, rows};
+        return (struct cut){"linear_float", {bits, cols}, 2, LINEAR_SIZE / 32, 1};
+    if (!f->outs)
+        return (struct cut){"linear_tile", {bits, cols, rows}, 3, 64, rows};
+    return (struct cut){
+        "linear", {bits, cols, outs, rows, (u32)f->depth}, 5, LINEAR_SIZE / team * outs, rows};
 }
 
-static int group_record(const struct gpu_linear *l, const struct group *g, struct err *e)
+/* Few rows wait for memory: what is under way everywhere should be more than memory's rate times its
+ * latency. A device that is a processor has caches for that, and takes long to compile it. */
+struct gpu_linear_form gpu_linear_form(const struct device *d, int R, int cols, size_t outputs)
+{
+    int team = GPU_LANES(cols), per = (cols / 64 + team - 1) / team;
+    bool software = device_about(d)->kind == DEVICE_SOFTWARE;
+    if (R >= LINEAR_TILE_ROWS)
+        return (struct gpu_linear_form){.rows = R > 16 ? 32 : 16};
+    int rows = R >= 5 ? 8 : R >= 3 ? 4 : R;
+    if (software)
+        return (struct gpu_linear_form){1, rows, 1};
+    if (rows > 1)
+        return (struct gpu_linear_form){2, rows, 1};
+    int outs = outputs * (size_t)team >= 1 << 18 ? 2 : 1, depth = 4 / outs;
+    return (struct gpu_linear_form){outs, 1, depth < per ? depth : per};
+}
+
+static int group_record(const struct gpu_linear *l, const struct group *g,
+                        const struct gpu_linear_form *form, struct err *e)
 {
     const struct gpu_matrix *m = &g->p[0]->m;
     bool quantised = m->format >= MATRIX_Q4;
@@ -84,7 +98,8 @@ static int group_record(const struct gpu_linear *l, const struct group *g, struc
     u32 blocks = 0;
     for (int i = 0; i < g->n; i++)
         outputs += (size_t)g->p[i]->m.rows;
-    const struct cut cut = cut_of(m, l->R, outputs);
+    const struct gpu_linear_form best = gpu_linear_form(l->d, l->R, m->cols, outputs);
+    const struct cut cut = cut_of(m, form ? form : &best);
     assert(!quantised || (m->cols % 64 == 0 && l->q % 16 == 0));
     int rc = device_kernel(l->d, cut.kernel, cut.constants, cut.n_constants, &k, e);
     if (rc)
@@ -99,6 +114,12 @@ static int group_record(const struct gpu_linear *l, const struct group *g, struc
 
 int gpu_linear_record(const struct gpu_linear *l, const struct gpu_product *p, int n, struct err *e)
 {
+    return gpu_linear_record_as(l, p, n, NULL, e);
+}
+
+int gpu_linear_record_as(const struct gpu_linear *l, const struct gpu_product *p, int n,
+                         const struct gpu_linear_form *form, struct err *e)
+{
     for (enum matrix_format f = MATRIX_F32; f <= MATRIX_Q2; f++) {
         struct group g = {.n = 0};
         for (int i = 0; i < n; i++) {
@@ -106,7 +127,7 @@ int gpu_linear_record(const struct gpu_linear *l, const struct gpu_product *p, i
                 g.p[g.n++] = &p[i];
             if (g.n == 0 || (g.n < LINEAR_LIST && i < n - 1))
                 continue;
-            int rc = group_record(l, &g, e);
+            int rc = group_record(l, &g, form, e);
             if (rc)
                 return rc;
             g.n = 0;

@@ -36,6 +36,17 @@ struct gpu_linear {
 };
 int gpu_linear_record(const struct gpu_linear *l, const struct gpu_product *p, int n,
                       struct err *e);
+/* How products of quantised matrices are cut; no bit depends on it. Outputs and rows of a lane,
+ * groups of its weights under way; outs 0: in tiles of `rows` (16 or 32) rows. */
+struct gpu_linear_form {
+    int outs, rows, depth;
+};
+/* What gpu_linear_record takes, for `outputs` of a dispatch together. */
+struct gpu_linear_form gpu_linear_form(const struct device *d, int R, int cols, size_t outputs);
+/* For measuring: in another form. */
+int gpu_linear_record_as(const struct gpu_linear *l, const struct gpu_product *p, int n,
+                         const struct gpu_linear_form *form, struct err *e);
+
 /* R rows of n floats to activations; n a multiple of 64. */
 int gpu_linear_quantise(const struct gpu_linear *l, int n, struct err *e);
 

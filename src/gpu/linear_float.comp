@@ -9,29 +9,43 @@ layout(local_size_x = LINEAR_SIZE) in;
 layout(push_constant, std430) uniform Params { linear_params p; };
 layout(constant_id = 1) const uint BITS = 16; // or 32
 layout(constant_id = 2) const uint COLS = 2560;
-layout(constant_id = 3) const uint OUTS = 1;
 
-const uint TEAM = 32, BLOCK = LINEAR_SIZE / TEAM * OUTS;
-const uint EIGHTS = (COLS + 7) / 8;
+const uint TEAM = 32, BLOCK = LINEAR_SIZE / TEAM;
+const uint EIGHTS = (COLS + 7) / 8, PER = (EIGHTS + TEAM - 1) / TEAM;
+const uint DEPTH = PER < 10 ? PER : 10; // of a lane's weights under way at once
 
-shared float part[OUTS * LINEAR_SIZE / 8];
+shared float part[LINEAR_SIZE / 8];
 
-void weights_get(uint64_t row, uint i, out float w[8])
+struct Packed {
+    uvec4 a, b; // b: of f32 alone
+};
+
+Packed packed_load(uint64_t row, uint i)
 {
+    Packed c;
     if (COLS % 8 != 0) {
         [[unroll]] for (uint k = 0; k < 8; k++) {
             uint at = min(8 * i + k, COLS - 1);
-            w[k] = BITS == 16 ? num_bf16(uint(Halves(row).v[at])) : Floats(row).v[at];
+            uint u = BITS == 16 ? uint(Halves(row).v[at]) << 16 : Words(row).v[at];
+            if (k < 4)
+                c.a[k] = u;
+            else
+                c.b[k - 4] = u;
         }
     } else if (BITS == 16) {
-        uvec4 u = Fours(row).v[i];
-        [[unroll]] for (uint k = 0; k < 4; k++) {
-            w[2 * k] = num_bf16(u[k] & 0xFFFFu);
-            w[2 * k + 1] = num_bf16(u[k] >> 16);
-        }
+        c.a = Fours(row).v[i];
     } else {
-        floats_get(row + 32 * i, w);
+        c.a = Fours(row).v[2 * i];
+        c.b = Fours(row).v[2 * i + 1];
     }
+    return c;
+}
+
+float weight_of(Packed c, uint k)
+{
+    if (BITS == 16 && COLS % 8 == 0)
+        return num_bf16(k % 2 == 0 ? c.a[k / 2] & 0xFFFFu : c.a[k / 2] >> 16);
+    return num_float(k < 4 ? c.a[k] : c.b[k - 4]);
 }
 
 void values_get(uint64_t row, uint i, out float x[8])
@@ -51,35 +65,32 @@ void main()
         im++;
     }
     uint rows = p.m[im].rows, r = gl_WorkGroupID.y, t = LANE % TEAM;
-    uint first = (block * (LINEAR_SIZE / TEAM) + LANE / TEAM) * OUTS;
-    uint64_t from = p.base + uint64_t(p.m[im].w) * 16, bytes = COLS * (BITS / 8);
+    uint o = block * BLOCK + LANE / TEAM;
+    uint64_t from = p.base + uint64_t(p.m[im].w) * 16 +
+                    uint64_t(min(o, rows - 1)) * (COLS * (BITS / 8));
     uint64_t row = p.x + uint64_t(r) * (COLS * 4);
-    precise float acc[OUTS];
-    [[unroll]] for (uint o = 0; o < OUTS; o++)
-        acc[o] = 0;
-    for (uint i = t; i < EIGHTS; i += TEAM) {
-        float x[8];
-        values_get(row, i, x);
-        [[unroll]] for (uint o = 0; o < OUTS; o++) {
-            float w[8];
-            weights_get(from + min(first + o, rows - 1) * bytes, i, w);
+    precise float acc = 0;
+    for (uint first = t; first < EIGHTS; first += DEPTH * TEAM) {
+        Packed c[DEPTH];
+        [[unroll]] for (uint d = 0; d < DEPTH; d++)
+            c[d] = packed_load(from, min(first + d * TEAM, EIGHTS - 1));
+        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+            uint i = first + d * TEAM;
+            float x[8];
+            values_get(row, min(i, EIGHTS - 1), x);
             [[unroll]] for (uint k = 0; k < 8; k++)
-                if (COLS % 8 == 0 || 8 * i + k < COLS)
-                    acc[o] = acc[o] + w[k] * x[k];
+                if (8 * i + k < COLS)
+                    acc = acc + weight_of(c[d], k) * x[k];
         }
     }
-    [[unroll]] for (uint o = 0; o < OUTS; o++) {
-        float sum = eight_sum(acc[o]);
-        if (t % 8 == 0)
-            part[o * (LINEAR_SIZE / 8) + LANE / 8] = sum;
-    }
+    float sum = eight_sum(acc);
+    if (t % 8 == 0)
+        part[LANE / 8] = sum;
     barrier();
-    for (uint i = LANE; i < BLOCK; i += LINEAR_SIZE) {
-        uint at = i % OUTS * (LINEAR_SIZE / 8) + i / OUTS * 4;
+    if (t == 0 && o < rows) {
+        uint at = LANE / 8;
         precise float low = part[at] + part[at + 1], high = part[at + 2] + part[at + 3];
-        precise float sum = low + high;
-        uint o = block * BLOCK + i;
-        if (o < rows)
-            FloatsOut(p.to).v[p.m[im].to + r * p.m[im].stride + o] = sum;
+        precise float all = low + high;
+        FloatsOut(p.to).v[p.m[im].to + r * p.m[im].stride + o] = all;
     }
 }

@@ -35,7 +35,7 @@ Load load(Weights m, uint row, uint64_t x, uint g)
     if (LANE < BLOCK)
         l.c = group_load(m, row, GROUPS, g, BITS);
     if (LANE < 8 * TILE)
-        l.x = Fours(x).v[g * 8 + LANE % 8];
+        l.x = Fours(x).v[GPU_ACTS_UNIT(COLS, g, LANE % 8)];
     if (LANE < 8 * TILE && LANE % 8 == 0) {
         l.scale = Floats(x + 2 * COLS).v[g];
         l.sum = Floats(x + 2 * COLS).v[GROUPS + g];

@@ -27,9 +27,16 @@ static struct moe_matrix matrix_of(const struct gpu_matrix *m)
     return (struct moe_matrix){m->w, m->scales, m->biases};
 }
 
+/* Groups of weights under way in a lane, of each of its outputs. */
+static u32 depth_of(const struct gpu_moe *x, u32 best)
+{
+    return x->depth ? (u32)x->depth : device_about(x->d)->kind == DEVICE_SOFTWARE ? 1 : best;
+}
+
 static int up_record(const struct gpu_moe *x, struct err *e)
 {
-    const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter, (u32)x->K};
+    const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter, (u32)x->K,
+                             depth_of(x, 2)};
     const struct moe_up_params p = {.x = x->q,
                                     .table = x->table,
                                     .route = x->route,
@@ -40,7 +47,7 @@ static int up_record(const struct gpu_moe *x, struct err *e)
                                     .R = (u32)x->R};
     int wide = x->inter > x->shared_inter ? x->inter : x->shared_inter;
     const struct kernel *k;
-    int rc = device_kernel(x->d, "moe_up", constants, 4, &k, e);
+    int rc = device_kernel(x->d, "moe_up", constants, 5, &k, e);
     if (rc)
         return rc;
     tape_dispatch(x->t, k, &p, sizeof p,
@@ -49,7 +56,7 @@ static int up_record(const struct gpu_moe *x, struct err *e)
     return 0;
 }
 
-/* Columns of a workgroup: so many that its 256 invocations have something to do, and that the
+/* Columns of a workgroup: so many that its 384 invocations have something to do, and that the
  * outputs of all lanes and experts fit into 16 KiB. */
 static u32 columns_of(const struct gpu_moe *x)
 {
@@ -63,7 +70,8 @@ static u32 columns_of(const struct gpu_moe *x)
 static int down_record(const struct gpu_moe *x, struct err *e)
 {
     const u32 columns = columns_of(x);
-    const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter, (u32)x->K, columns};
+    const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter,
+                             (u32)x->K, columns,       depth_of(x, 5)};
     const struct moe_down_params p = {.table = x->table,
                                       .route = x->route,
                                       .weight = x->weight,
@@ -73,7 +81,7 @@ static int down_record(const struct gpu_moe *x, struct err *e)
                                       .to = x->to,
                                       .down = matrix_of(&x->down)};
     const struct kernel *k;
-    int rc = device_kernel(x->d, "moe_down", constants, 5, &k, e);
+    int rc = device_kernel(x->d, "moe_down", constants, 6, &k, e);
     if (rc)
         return rc;
     tape_dispatch(x->t, k, &p, sizeof p, (struct grid){(u32)x->h / columns, (u32)x->R, 1});

@@ -33,6 +33,7 @@ struct gpu_moe {
     u64 act, shared_act;              /* room: activations [R][K][inter], [R][shared_inter] */
     u64 to;                           /* f32 [R][h] */
     struct gpu_matrix gate, up, down; /* the shared expert, Q4 */
+    int depth; /* for measuring: groups of weights under way in a lane; 0: as is best */
 };
 /* Ends with a barrier. */
 int gpu_moe_record(const struct gpu_moe *x, struct err *e);

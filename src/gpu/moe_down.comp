@@ -5,59 +5,79 @@
 #extension GL_GOOGLE_include_directive : require
 #include "gpu/moe.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 384) in;
 layout(push_constant, std430) uniform Params { moe_down_params p; };
 layout(constant_id = 1) const uint H = 2560;
 layout(constant_id = 2) const uint INTER = 640;
 layout(constant_id = 3) const uint SHARED = 640;
 layout(constant_id = 4) const uint K = 10;
-layout(constant_id = 5) const uint COLUMNS = 16; // even
+layout(constant_id = 5) const uint COLUMNS = 16;
+layout(constant_id = 6) const uint DEPTH = 5; // groups of weights under way in a lane
 
 const uint LANES_INTER = GPU_LANES(INTER), LANES_SHARED = GPU_LANES(SHARED);
 const uint TEAM = LANES_INTER > LANES_SHARED ? LANES_INTER : LANES_SHARED;
-const uint HALF = COLUMNS / 2, ITEMS = (K + 1) * HALF * TEAM, LINE = (K + 1) * COLUMNS;
+const uint ITEMS = (K + 1) * COLUMNS * TEAM, LINE = (K + 1) * COLUMNS;
 
 shared float part[TEAM * LINE]; // [lane][expert][column]
+shared float weight[K + 1];
+shared bool there[K + 1];
 
-// Two columns share the activations that one lane loads.
-vec2 products(Weights m, uvec2 row, uint64_t x, uint n, uint t, uint lanes, uint bits)
+Packed c[DEPTH];
+
+void groups_load(Weights m, uint row, uint groups, uint first, uint lanes, uint bits)
 {
-    uint groups = n / 64;
-    vec2 acc = vec2(0);
-    for (uint g = t; g < groups; g += lanes) {
-        Group c = group_load(m, row.x, groups, g, bits), d = group_load(m, row.y, groups, g, bits);
-        ivec2 high = ivec2(0), low = ivec2(0);
-        [[unroll]] for (uint j = 0; j < 8; j++) {
-            ivec4 a = ivec4(Fours(x).v[g * 8 + j]);
-            ivec2 q = group_codes(c, j, bits), s = group_codes(d, j, bits);
-            high += ivec2(dot4(q.x, a.x) + dot4(q.y, a.y), dot4(s.x, a.x) + dot4(s.y, a.y));
-            low += ivec2(dot4(q.x, a.z) + dot4(q.y, a.w), dot4(s.x, a.z) + dot4(s.y, a.w));
+    [[unroll]] for (uint d = 0; d < DEPTH; d++)
+        c[d] = packed_load(m, row, groups, min(first + d * lanes, groups - 1), bits);
+}
+
+float products(Weights m, uint row, uint64_t x, uint n, uint t, uint lanes, uint bits)
+{
+    uint groups = n / 64, per = (groups + lanes - 1) / lanes;
+    float acc = 0.0;
+    for (uint i = 0; i < per; i += DEPTH) {
+        if (bits == 4)
+            groups_load(m, row, groups, t + i * lanes, lanes, 4);
+        else if (bits == 3)
+            groups_load(m, row, groups, t + i * lanes, lanes, 3);
+        else
+            groups_load(m, row, groups, t + i * lanes, lanes, 2);
+        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+            uint g = t + (i + d) * lanes;
+            if (g >= groups)
+                continue;
+            if (bits != 4)
+                c[d] = packed_widen(c[d], bits);
+            Group w = group_of(c[d], bits);
+            int high = 0, low = 0;
+            [[unroll]] for (uint j = 0; j < 8; j++) {
+                ivec4 a = ivec4(Fours(x + g * 16).v[GPU_ACTS_UNIT(n, 0, j)]);
+                ivec2 q = group_codes(w, j, 4);
+                high += dot4(q.x, a.x) + dot4(q.y, a.y);
+                low += dot4(q.x, a.z) + dot4(q.y, a.w);
+            }
+            float scale = Floats(x + 2 * n).v[g], sum = Floats(x + 2 * n).v[groups + g];
+            acc = group_add(acc, w, high, low, scale, sum, bits);
         }
-        float scale = Floats(x + 2 * n).v[g], sum = Floats(x + 2 * n).v[groups + g];
-        acc.x = group_add(acc.x, c, high.x, low.x, scale, sum, bits);
-        acc.y = group_add(acc.y, d, high.y, low.y, scale, sum, bits);
     }
     return acc;
 }
 
-vec2 item_product(uint r, uint k, uvec2 row, uint t)
+float item_product(uint r, uint k, uint row, uint t)
 {
-    if (k == K) {
-        Weights m = Weights(p.down.w, p.down.scales, p.down.biases);
-        uint64_t x = p.shared_act + uint64_t(r) * GPU_ACTS_BYTES(SHARED);
-        return t < LANES_SHARED ? products(m, row, x, SHARED, t, LANES_SHARED, 4) : vec2(0);
+    Weights m = Weights(p.down.w, p.down.scales, p.down.biases);
+    uint64_t x = p.shared_act + uint64_t(r) * GPU_ACTS_BYTES(SHARED);
+    uint bits = 4, n = SHARED;
+    if (k < K) {
+        uint64_t entry = Addresses(p.table).v[Words(p.route).v[r * K + k]];
+        if (entry == 0)
+            return 0.0;
+        m = record_weights(entry, 2, INTER * H);
+        x = p.act + uint64_t(r * K + k) * GPU_ACTS_BYTES(INTER);
+        bits = record_bits(entry);
+        n = INTER;
     }
-    uint64_t entry = Addresses(p.table).v[Words(p.route).v[r * K + k]];
-    if (entry == 0 || t >= LANES_INTER)
-        return vec2(0);
-    Weights m = record_weights(entry, 2, INTER * H);
-    uint64_t x = p.act + uint64_t(r * K + k) * GPU_ACTS_BYTES(INTER);
-    uint bits = record_bits(entry);
-    if (bits == 4)
-        return products(m, row, x, INTER, t, LANES_INTER, 4);
-    if (bits == 3)
-        return products(m, row, x, INTER, t, LANES_INTER, 3);
-    return products(m, row, x, INTER, t, LANES_INTER, 2);
+    uint lanes = GPU_LANES(n);
+    return t < lanes ? products(m, row, x, n, t, lanes, bits) : 0.0;
 }
 
 float output_of(uint k, uint c, uint lanes)
@@ -71,22 +91,25 @@ float output_of(uint k, uint c, uint lanes)
 void main()
 {
     uint from = gl_WorkGroupID.x * COLUMNS, r = gl_WorkGroupID.y;
-    for (uint i = LANE; i < ITEMS; i += 256) {
-        uint t = i % TEAM, c = i / TEAM % HALF, k = i / (TEAM * HALF);
-        vec2 y = item_product(r, k, uvec2(from + c, from + c + HALF), t);
-        part[t * LINE + k * COLUMNS + c] = y.x;
-        part[t * LINE + k * COLUMNS + c + HALF] = y.y;
+    if (LANE < K) {
+        weight[LANE] = Floats(p.weight).v[r * K + LANE];
+        there[LANE] = Addresses(p.table).v[Words(p.route).v[r * K + LANE]] != 0;
+    } else if (LANE == K) {
+        weight[K] = num_sigmoid(Floats(p.open).v[r]);
+        there[K] = true;
+    }
+    for (uint i = LANE; i < ITEMS; i += 384) {
+        uint t = i % TEAM, c = i / TEAM % COLUMNS, k = i / (TEAM * COLUMNS);
+        part[t * LINE + k * COLUMNS + c] = item_product(r, k, from + c, t);
     }
     barrier();
     if (LANE >= COLUMNS)
         return;
     precise float sum = 0.0;
-    for (uint k = 0; k < K; k++) {
-        if (Addresses(p.table).v[Words(p.route).v[r * K + k]] != 0)
-            sum = sum +
-                        Floats(p.weight).v[r * K + k] * output_of(k, LANE, LANES_INTER);
+    [[unroll]] for (uint k = 0; k <= K; k++) {
+        float y = output_of(k, LANE, k < K ? LANES_INTER : LANES_SHARED);
+        if (there[k])
+            sum = sum + weight[k] * y;
     }
-    sum =
-        sum + num_sigmoid(Floats(p.open).v[r]) * output_of(K, LANE, LANES_SHARED);
     FloatsOut(p.to).v[r * H + from + LANE] = sum;
 }

@@ -6,46 +6,80 @@
 #extension GL_GOOGLE_include_directive : require
 #include "gpu/moe.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 512) in;
 layout(push_constant, std430) uniform Params { moe_up_params p; };
 layout(constant_id = 1) const uint H = 2560;
 layout(constant_id = 2) const uint INTER = 640;
 layout(constant_id = 3) const uint SHARED = 640;
 layout(constant_id = 4) const uint K = 10;
+layout(constant_id = 5) const uint DEPTH = 2; // groups of weights under way in a lane, of each output
 
 // Outputs are 64 of gate, then 64 of up; a team has OUTS of them.
-const uint GROUPS = H / 64, TEAM = GPU_LANES(H), TEAMS = 256 / TEAM, OUTS = 128 / TEAMS;
+const uint GROUPS = H / 64, TEAM = GPU_LANES(H), PER = (GROUPS + TEAM - 1) / TEAM;
+const uint TEAMS = TEAM < 4 ? 128 : 512 / TEAM, OUTS = 128 / TEAMS;
 
 shared float part[128 * TEAM], sums[128], act[64];
+
+Packed c[DEPTH][OUTS];
+
+void outputs_load(uint d, Weights gate, Weights up, uint from, uint g, uint bits)
+{
+    [[unroll]] for (uint o = 0; o < OUTS; o++) {
+        uint at = o * TEAMS + LANE / TEAM % TEAMS;
+        Weights m = at < 64 ? gate : up;
+        c[d][o] = packed_load(m, from + at % 64, GROUPS, g, bits);
+    }
+}
+
+// bits is the same in a workgroup: one branch for many loads.
+void outputs_load_any(uint d, Weights gate, Weights up, uint from, uint g, uint bits)
+{
+    if (bits == 4)
+        outputs_load(d, gate, up, from, g, 4);
+    else if (bits == 3)
+        outputs_load(d, gate, up, from, g, 3);
+    else
+        outputs_load(d, gate, up, from, g, 2);
+}
 
 void products(Weights gate, Weights up, uint64_t x, uint from, uint bits)
 {
     float acc[OUTS];
+    uint t = LANE % TEAM;
+    [[unroll]] for (uint d = 0; d < DEPTH; d++)
+        outputs_load_any(d, gate, up, from, min(t + d * TEAM, GROUPS - 1), bits);
     [[unroll]] for (uint o = 0; o < OUTS; o++)
         acc[o] = 0.0;
-    for (uint g = LANE % TEAM; g < GROUPS; g += TEAM) {
-        Group c[OUTS];
-        int high[OUTS], low[OUTS];
-        [[unroll]] for (uint o = 0; o < OUTS; o++) {
-            uint at = o * TEAMS + LANE / TEAM;
-            Weights m = at < 64 ? gate : up;
-            c[o] = group_load(m, from + at % 64, GROUPS, g, bits);
-            high[o] = low[o] = 0;
-        }
-        [[unroll]] for (uint j = 0; j < 8; j++) {
-            ivec4 a = ivec4(Fours(x).v[g * 8 + j]);
-            [[unroll]] for (uint o = 0; o < OUTS; o++) {
-                ivec2 q = group_codes(c[o], j, bits);
-                high[o] += dot4(q.x, a.x) + dot4(q.y, a.y);
-                low[o] += dot4(q.x, a.z) + dot4(q.y, a.w);
+    for (uint i = 0; i < PER; i += DEPTH)
+        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+            uint g = t + (i + d) * TEAM, then = g + DEPTH * TEAM;
+            if (g < GROUPS) {
+                float scale = Floats(x + 2 * H).v[g], sum = Floats(x + 2 * H).v[GROUPS + g];
+                int high[OUTS], low[OUTS];
+                Group w[OUTS];
+                [[unroll]] for (uint o = 0; o < OUTS; o++) {
+                    if (bits != 4)
+                        c[d][o] = packed_widen(c[d][o], bits);
+                    w[o] = group_of(c[d][o], bits);
+                    high[o] = low[o] = 0;
+                }
+                [[unroll]] for (uint j = 0; j < 8; j++) {
+                    ivec4 a = ivec4(Fours(x + g * 16).v[GPU_ACTS_UNIT(H, 0, j)]);
+                    [[unroll]] for (uint o = 0; o < OUTS; o++) {
+                        ivec2 q = group_codes(w[o], j, 4);
+                        high[o] += dot4(q.x, a.x) + dot4(q.y, a.y);
+                        low[o] += dot4(q.x, a.z) + dot4(q.y, a.w);
+                    }
+                }
+                [[unroll]] for (uint o = 0; o < OUTS; o++)
+                    acc[o] = group_add(acc[o], w[o], high[o], low[o], scale, sum, bits);
             }
+            if (DEPTH < PER && then < GROUPS)
+                outputs_load_any(d, gate, up, from, then, bits);
         }
-        float scale = Floats(x + 2 * H).v[g], sum = Floats(x + 2 * H).v[GROUPS + g];
+    if (LANE < TEAMS * TEAM)
         [[unroll]] for (uint o = 0; o < OUTS; o++)
-            acc[o] = group_add(acc[o], c[o], high[o], low[o], scale, sum, bits);
-    }
-    [[unroll]] for (uint o = 0; o < OUTS; o++)
-        part[o * 256 + LANE] = acc[o];
+            part[o * TEAMS * TEAM + LANE] = acc[o];
 }
 
 void main()
@@ -71,12 +105,7 @@ void main()
         up = Weights(p.up.w, p.up.scales, p.up.biases);
     }
     uint64_t x = p.x + uint64_t(r) * GPU_ACTS_BYTES(H);
-    if (bits == 4)
-        products(gate, up, x, from, 4);
-    else if (bits == 3)
-        products(gate, up, x, from, 3);
-    else
-        products(gate, up, x, from, 2);
+    products(gate, up, x, from, bits);
     barrier();
     if (LANE < 128) {
         precise float sum = part[LANE * TEAM];

@@ -91,12 +91,15 @@ GPU_SIZE(read_params, 24);
 
 /* --- linear --- */
 
-/* Bytes of a row of n quantised activations, n a multiple of 64. 16 bytes for 8 elements: the high
- * bytes of elements 0, 2, 4, 6, of 1, 3, 5, 7, and their low bytes; then f32 scales [n/64] and sums
- * [n/64] of the groups (numbers.h). */
+/* Bytes of a row of n quantised activations, n a multiple of 64. A unit of 16 bytes for 8 elements:
+ * the high bytes of elements 0, 2, 4, 6, of 1, 3, 5, 7, and their low bytes. The first units of all
+ * groups of 64, then the second ones (GPU_ACTS_UNIT), so that lanes with neighbouring groups read
+ * neighbouring memory. Then f32 scales [n/64] and sums [n/64] of the groups (numbers.h). */
 #define GPU_ACTS_BYTES(n) (((n)*2 + (n) / 64 * 8 + 15) / 16 * 16)
+/* Where unit j of group g is, in units. */
+#define GPU_ACTS_UNIT(n, g, j) ((j) * ((n) / 64) + (g))
 /* Lanes that share a row of n quantised weights: lane t adds groups t, t + lanes, ... */
-#define GPU_LANES(n) ((n) >= 8192 ? 32 : (n) >= 1024 ? 8 : 2)
+#define GPU_LANES(n) ((n) >= 4096 ? 32 : (n) >= 1024 ? 8 : 2)
 #define LINEAR_SIZE  128 /* invocations of a workgroup */
 #define LINEAR_LIST  4   /* matrices of a dispatch */
 

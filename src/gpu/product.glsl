@@ -15,15 +15,20 @@ struct Weights {
     uint64_t w, scales, biases;
 };
 
-// Codes of a group, its scale and bias.
+// Codes of a group, its scale and bias: as they lie in memory; as numbers.
+struct Packed {
+    uint code[8];
+    uint scale, bias;
+};
 struct Group {
     uint code[8];
     float scale, bias;
 };
 
-Group group_load(Weights m, uint row, uint groups, uint g, uint bits)
+// Nothing here waits for what is loaded.
+Packed packed_load(Weights m, uint row, uint groups, uint g, uint bits)
 {
-    Group c;
+    Packed c;
     uint place = row * groups + g;
     uint64_t from = m.w + uint64_t(place) * (8 * bits);
     if (bits == 3) {
@@ -39,12 +44,26 @@ Group group_load(Weights m, uint row, uint groups, uint g, uint bits)
             c.code[4 + i] = b[i];
         }
     }
-    c.scale = num_bf16(uint(Halves(m.scales).v[place]));
-    precise float bias = num_bf16(uint(Halves(m.biases).v[place]));
+    c.scale = uint(Halves(m.scales).v[place]);
+    c.bias = uint(Halves(m.biases).v[place]);
+    return c;
+}
+
+Group group_of(Packed from, uint bits)
+{
+    Group c;
+    c.code = from.code;
+    c.scale = num_bf16(from.scale);
+    precise float bias = num_bf16(from.bias);
     if (bits != 4)
         bias = bias + (bits == 3 ? 0.5 : 1.5) * c.scale;
     c.bias = bias;
     return c;
+}
+
+Group group_load(Weights m, uint row, uint groups, uint g, uint bits)
+{
+    return group_of(packed_load(m, row, groups, g, bits), bits);
 }
 
 // The even and the odd ones of elements 8j .. 8j+7.
@@ -60,6 +79,20 @@ ivec2 group_codes(Group c, uint j, uint bits)
     uint w = c.code[3 * half_at + t] >> (2 * p), low = c.code[3 * half_at + 2] >> (4 * t + p);
     return ivec2((w & 0x03030303u) << 1 | (low & 0x01010101u),
                  ((w >> 4) & 0x03030303u) << 1 | ((low >> 2) & 0x01010101u));
+}
+
+// The same codes as if they had 4 bits: group_codes takes them apart with bits 4, and group_add still
+// counts them by their own.
+Packed packed_widen(Packed from, uint bits)
+{
+    Packed c = from;
+    Group g;
+    g.code = from.code;
+    [[unroll]] for (uint j = 0; j < 8; j++) {
+        ivec2 q = bits == 3 ? group_codes(g, j, 3) : group_codes(g, j, 2);
+        c.code[j] = uint(q.x | q.y << 4);
+    }
+    return c;
 }
 
 // sum: 256 * high.x + ... of the codes' products; scale, bias of the weights, of the activations.
