@@ -1,7 +1,8 @@
 // The K largest of E logits, largest first (ties: the lower index), and their weights.
 //
-// The 64 largest of every 64th element bound the Kth from below; few elements reach that bound, and
-// each of them counts how many come before it.
+// An element's place is that of its logit, then of its number, so no two are equal. The 64 largest of
+// every 64th element bound the Kth from below; at most 8 K elements of 512 reach that bound, whatever the
+// logits are, and each of them counts how many come before it.
 // Grid: x = R.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -13,62 +14,72 @@ layout(constant_id = 1) const uint E = 512;
 layout(constant_id = 2) const uint K = 10; // <= 64, <= E
 layout(constant_id = 3) const bool NORM = true; // over the sum of the K, else of all
 
-shared uint most[64];
-shared uint bound, n_found;
-shared uint found[E], order[E]; // expert, num_order of its logit
-shared float weight[K], largest;
+shared float value[E];
+shared uvec2 most[64], bound, found[E]; // order, E - 1 - expert
+shared uint n_found;
+shared float weight[K];
 
 SUM_256
 
-float logit(uint ie)
+uvec2 place_of(uint ie)
 {
-    return Floats(p.logits).v[gl_WorkGroupID.x * E + ie];
+    return uvec2(num_order(value[ie]), E - 1 - ie);
+}
+
+bool before(uvec2 a, uvec2 b)
+{
+    return a.x > b.x || (a.x == b.x && a.y > b.y);
 }
 
 void main()
 {
+    [[unroll]] for (uint ie = LANE; ie < E; ie += 256)
+        value[ie] = Floats(p.logits).v[gl_WorkGroupID.x * E + ie];
+    if (LANE == 0) {
+        n_found = 0;
+        bound = uvec2(0);
+    }
+    barrier();
     if (LANE < 64) {
-        uint best = 0;
-        for (uint ie = LANE; ie < E; ie += 64)
-            best = max(best, num_order(logit(ie)));
+        uvec2 best = uvec2(0);
+        [[unroll]] for (uint ie = LANE; ie < E; ie += 64) {
+            uvec2 here = place_of(ie);
+            if (before(here, best))
+                best = here;
+        }
         most[LANE] = best;
     }
-    if (LANE == 0)
-        n_found = bound = 0;
     barrier();
-    if (LANE < 64) {
-        uint before = 0;
-        for (uint i = 0; i < 64; i++)
-            if (most[i] > most[LANE] || (most[i] == most[LANE] && i < LANE))
-                before++;
-        if (before == K - 1)
-            bound = most[LANE];
-    }
+    // Four lanes count for each of the 64.
+    uint before_it = 0;
+    [[unroll]] for (uint i = 0; i < 64; i += 4)
+        before_it += before(most[i + LANE % 4], most[LANE / 4]) ? 1 : 0;
+    before_it += subgroupShuffleXor(before_it, 1);
+    before_it += subgroupShuffleXor(before_it, 2);
+    if (LANE % 4 == 0 && before_it == K - 1)
+        bound = most[LANE / 4];
     barrier();
-    for (uint ie = LANE; ie < E; ie += 256) {
-        uint u = num_order(logit(ie));
-        if (u >= bound) {
-            uint at = atomicAdd(n_found, 1);
-            found[at] = ie;
-            order[at] = u;
-        }
+    [[unroll]] for (uint ie = LANE; ie < E; ie += 256) {
+        uvec2 here = place_of(ie);
+        if (!before(bound, here))
+            found[atomicAdd(n_found, 1)] = here;
     }
     barrier();
     for (uint at = LANE; at < n_found; at += 256) {
-        uint before = 0;
+        uint place = 0;
         for (uint i = 0; i < n_found; i++)
-            if (order[i] > order[at] || (order[i] == order[at] && found[i] < found[at]))
-                before++;
-        if (before < K) {
-            WordsOut(p.route).v[gl_WorkGroupID.x * K + before] = found[at];
-            weight[before] = logit(found[at]);
+            place += before(found[i], found[at]) ? 1 : 0;
+        if (place < K) {
+            uint ie = E - 1 - found[at].y;
+            WordsOut(p.route).v[gl_WorkGroupID.x * K + place] = ie;
+            weight[place] = value[ie];
         }
     }
     barrier();
     precise float all = 0.0;
     if (!NORM) {
         for (uint ie = LANE; ie < E; ie += 256) {
-            precise float x = logit(ie) - weight[0];
+            precise float x = value[ie] - weight[0];
             all = all + num_exp(x);
         }
         all = sum_256(all);
