@@ -79,8 +79,13 @@ void load_row(uint r, uint to, uint at)
 {
     uint ch = channel_of(at);
     precise float sum = 0;
-    for (uint t = 0; t <= KEEP; t++)
-        sum = fma(F32(p.taps).v[ch * KERNEL + t], input_at(int(r + t) - int(KEEP), ch), sum);
+    float taps[KERNEL], inputs[KERNEL];
+    [[unroll]] for (uint t = 0; t <= KEEP; t++) {
+        taps[t] = F32(p.taps).v[ch * KERNEL + t];
+        inputs[t] = input_at(int(r + t) - int(KEEP), ch);
+    }
+    [[unroll]] for (uint t = 0; t <= KEEP; t++)
+        sum = fma(taps[t], inputs[t], sum);
     float x = num_silu(sum);
     if (at < KEYS)
         queries[to * KEYS + at] = x;
@@ -89,7 +94,7 @@ void load_row(uint r, uint to, uint at)
     else
         values[to * COLS + at - 2 * KEYS] = x;
     if (p.log != 0 && owns(at))
-        F32(p.log).v[log_row(r) + ch] = input_at(int(r), ch);
+        F32(p.log).v[log_row(r) + ch] = inputs[KEEP];
 }
 
 // Decay and beta of a head of row r.

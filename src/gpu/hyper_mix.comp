@@ -8,7 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "gpu/product.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 512) in;
 layout(push_constant, std430) uniform Params { hyper_mix_params p; };
 layout(constant_id = 1) const uint H = 2560;
 layout(constant_id = 2) const uint S = 4;
@@ -16,7 +16,7 @@ layout(constant_id = 3) const uint LOW = 320; // a multiple of 64
 layout(constant_id = 4) const uint BITS = 4;
 
 const uint GROUPS = LOW / 64, TEAM = GPU_LANES(LOW), OUTS = S * 64, ITEMS = OUTS * TEAM;
-const uint LOW_PASSES = (LOW / 8 + 255) / 256;
+const uint PER = (GROUPS + TEAM - 1) / TEAM, DEPTH = 3;
 
 shared float low[LOW];
 shared uvec4 code[LOW / 8];
@@ -25,12 +25,12 @@ shared float part[ITEMS], gated[OUTS], mixed[64];
 
 void low_make(uint r)
 {
-    for (uint i = LANE; i < LOW; i += 256) {
+    for (uint i = LANE; i < LOW; i += 512) {
         precise float x = Floats(p.low).v[r * LOW + i] * p.by_S;
         low[i] = num_silu(x);
     }
     barrier();
-    for (uint at = LANE; at < LOW / 8; at += 256) {
+    for (uint at = LANE; at < LOW / 8; at += 512) {
         float x[8], scale, sum;
         uvec4 word;
         [[unroll]] for (uint i = 0; i < 8; i++)
@@ -45,19 +45,41 @@ void low_make(uint r)
     barrier();
 }
 
-float lane_product(Weights m, uint row, uint t)
+// What item i goes through: groups t, t + TEAM, ... of a row of weights; the first DEPTH are loaded
+// before the activations are made.
+struct Item {
+    uint row, t;
+    Packed c[DEPTH];
+};
+
+Item item_load(Weights m, uint i, uint from)
+{
+    Item x;
+    uint o = min(i, ITEMS - 1) / TEAM;
+    x.row = o / 64 * H + from + o % 64;
+    x.t = i % TEAM;
+    [[unroll]] for (uint d = 0; d < DEPTH; d++)
+        x.c[d] = packed_load(m, x.row, GROUPS, min(x.t + d * TEAM, GROUPS - 1), BITS);
+    return x;
+}
+
+float item_product(Weights m, Item x)
 {
     float acc = 0.0;
-    [[unroll]] for (uint g = t; g < GROUPS; g += TEAM) {
-        Group c = group_load(m, row, GROUPS, g, BITS);
-        int high = 0, lows = 0;
-        [[unroll]] for (uint j = 0; j < 8; j++) {
-            ivec4 a = ivec4(code[g * 8 + j]);
-            ivec2 q = group_codes(c, j, BITS);
-            high += dot4(q.x, a.x) + dot4(q.y, a.y);
-            lows += dot4(q.x, a.z) + dot4(q.y, a.w);
+    [[unroll]] for (uint k = 0; k < PER; k++) {
+        uint g = x.t + k * TEAM;
+        if (g < GROUPS) {
+            Group c = k < DEPTH ? group_of(x.c[min(k, DEPTH - 1)], BITS)
+                                : group_load(m, x.row, GROUPS, g, BITS);
+            int high = 0, lows = 0;
+            [[unroll]] for (uint j = 0; j < 8; j++) {
+                ivec4 a = ivec4(code[g * 8 + j]);
+                ivec2 q = group_codes(c, j, BITS);
+                high += dot4(q.x, a.x) + dot4(q.y, a.y);
+                lows += dot4(q.x, a.z) + dot4(q.y, a.w);
+            }
+            acc = group_add(acc, c, high, lows, low_scale[g], low_sum[g], BITS);
         }
-        acc = group_add(acc, c, high, lows, low_scale[g], low_sum[g], BITS);
     }
     return acc;
 }
@@ -66,14 +88,14 @@ void main()
 {
     uint from = gl_WorkGroupID.x * 64, r = gl_WorkGroupID.y;
     Weights m = Weights(p.w, p.scales, p.biases);
+    Item item = item_load(m, LANE, from);
     low_make(r);
-    [[unroll]] for (uint first = 0; first < ITEMS; first += 256) {
-        uint i = first + LANE, o = i / TEAM;
-        if (i < ITEMS)
-            part[i] = lane_product(m, o / 64 * H + from + o % 64, i % TEAM);
-    }
+    if (LANE < ITEMS)
+        part[LANE] = item_product(m, item);
+    for (uint i = 512 + LANE; i < ITEMS; i += 512)
+        part[i] = item_product(m, item_load(m, i, from));
     barrier();
-    for (uint i = LANE; i < OUTS; i += 256) {
+    for (uint i = LANE; i < OUTS; i += 512) {
         precise float u = part[i * TEAM];
         [[unroll]] for (uint t = 1; t < TEAM; t++)
             u = u + part[i * TEAM + t];

@@ -18,8 +18,16 @@ void main()
     uint ig = gl_WorkGroupID.x, r = gl_WorkGroupID.y, stream = r * S + ig;
     uint64_t hyper = p.hyper + uint64_t(stream) * (H * 4);
     precise float squares = 0.0;
-    precise float v[PASSES * 8];
+    float x[PASSES][8], add[PASSES][8], gamma[PASSES][8];
     precise float by = 0.0;
+    [[unroll]] for (uint k = 0; k < PASSES; k++) { // all loads, before anything waits for one
+        uint at = min(k * 256 + LANE, EIGHTS - 1);
+        floats_get(hyper + at * 32, x[k]);
+        if (p.add != 0)
+            floats_get(p.add + (uint64_t(r) * H + at * 8) * 4, add[k]);
+        if (p.q != 0)
+            floats_get(p.gamma + (ig * H + at * 8) * 4, gamma[k]);
+    }
     if (p.add != 0) {
         precise float open = Floats(p.inj).v[stream] * p.by_S;
         by = 2.0 * num_sigmoid(open);
@@ -28,20 +36,15 @@ void main()
         uint at = k * 256 + LANE;
         if (at >= EIGHTS)
             break;
-        float x[8], add[8];
-        floats_get(hyper + at * 32, x);
         if (p.add != 0) {
-            floats_get(p.add + (uint64_t(r) * H + at * 8) * 4, add);
             [[unroll]] for (uint i = 0; i < 8; i++) {
-                precise float y = x[i] + by * add[i];
-                x[i] = y;
+                precise float y = x[k][i] + by * add[k][i];
+                x[k][i] = y;
             }
-            floats_put(hyper + at * 32, x);
+            floats_put(hyper + at * 32, x[k]);
         }
-        [[unroll]] for (uint i = 0; i < 8; i++) {
-            v[k * 8 + i] = x[i];
-            squares = squares + x[i] * x[i];
-        }
+        [[unroll]] for (uint i = 0; i < 8; i++)
+            squares = squares + x[k][i] * x[k][i];
     }
     float all = sum_256(squares);
     if (LANE == 0 && not_finite(all))
@@ -54,13 +57,11 @@ void main()
         uint at = k * 256 + LANE;
         if (at >= EIGHTS) // H is a multiple of 64: whole teams of eight
             break;
-        float gamma[8], x[8];
-        floats_get(p.gamma + (ig * H + at * 8) * 4, gamma);
         [[unroll]] for (uint i = 0; i < 8; i++) {
-            precise float y = v[k * 8 + i] * scale * gamma[i];
-            x[i] = y;
+            precise float y = x[k][i] * scale * gamma[k][i];
+            x[k][i] = y;
         }
-        floats_put(p.x + (uint64_t(stream) * H + at * 8) * 4, x);
-        acts_put(x, p.q + uint64_t(r) * GPU_ACTS_BYTES(S * H), S * H, ig * EIGHTS + at);
+        floats_put(p.x + (uint64_t(stream) * H + at * 8) * 4, x[k]);
+        acts_put(x[k], p.q + uint64_t(r) * GPU_ACTS_BYTES(S * H), S * H, ig * EIGHTS + at);
     }
 }
