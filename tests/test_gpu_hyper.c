@@ -11,20 +11,20 @@
 
 static struct aid_gpu g;
 
-enum { ROWS = 3 };
+enum { ROWS = 9 };
 
-/* One read of ROWS rows, on the host. */
+/* One read of R rows, on the host. */
 struct model {
-    int S, h, low;
+    int R, S, h, low;
     float *hyper, *add, *inj, *gamma, *norm, *u, *mixed;
     uint8_t *norm_q, *low_q, *mixed_q;
     struct model_matrix down, up, inject;
 };
 
-static void model_init(struct model *m, int S, int h, int low)
+static void model_init(struct model *m, int R, int S, int h, int low)
 {
     size_t wide = (size_t)S * (size_t)h;
-    *m = (struct model){.S = S, .h = h, .low = low};
+    *m = (struct model){.R = R, .S = S, .h = h, .low = low};
     m->hyper = mem_array(ROWS * wide, 4);
     m->add = mem_array(ROWS * (size_t)h, 4);
     m->inj = mem_array(ROWS * (size_t)S, 4);
@@ -57,10 +57,10 @@ static void model_free(struct model *m)
 
 static float sum_squares(const float *x, int n)
 {
-    float lane[256] = {0};
+    float lane[64] = {0};
     for (int i = 0; i < n; i++)
-        lane[i / 8 % 256] += x[i] * x[i];
-    for (int k = 128; k > 0; k /= 2)
+        lane[i / 8 % 64] += x[i] * x[i];
+    for (int k = 32; k > 0; k /= 2)
         for (int i = 0; i < k; i++)
             lane[i] = lane[2 * i] + lane[2 * i + 1];
     return lane[0];
@@ -115,7 +115,7 @@ static struct gpu_matrix matrix_of(const struct model_matrix *m)
 
 static struct gpu_hyper hyper_of(struct model *m, struct gpu_matrix *inject)
 {
-    size_t h = (size_t)m->h, wide = (size_t)m->S * h;
+    size_t h = (size_t)m->h, wide = (size_t)m->S * h, R = (size_t)m->R;
     const u32 none = 0xFFFFFFFF;
     model_put(&g, &m->down);
     model_put(&g, &m->up);
@@ -124,21 +124,21 @@ static struct gpu_hyper hyper_of(struct model *m, struct gpu_matrix *inject)
     return (struct gpu_hyper){
         .d = g.device,
         .t = g.tape,
-        .R = ROWS,
+        .R = m->R,
         .S = m->S,
         .h = m->h,
         .low = m->low,
         .first = 5,
         .eps = 1e-6f,
-        .hyper = aid_gpu_put(&g, m->hyper, ROWS * wide * 4),
-        .add = aid_gpu_put(&g, m->add, ROWS * h * 4),
-        .inj = aid_gpu_put(&g, m->inj, ROWS * (size_t)m->S * 4),
+        .hyper = aid_gpu_put(&g, m->hyper, R * wide * 4),
+        .add = aid_gpu_put(&g, m->add, R * h * 4),
+        .inj = aid_gpu_put(&g, m->inj, R * (size_t)m->S * 4),
         .gamma = aid_gpu_put(&g, m->gamma, wide * 4),
-        .norm_x = aid_gpu_room(&g, ROWS * wide * 4),
-        .norm_q = aid_gpu_room(&g, ROWS * GPU_ACTS_BYTES(wide)),
-        .low_x = aid_gpu_room(&g, ROWS * (size_t)m->low * 4),
-        .to_x = aid_gpu_room(&g, ROWS * h * 4),
-        .to_q = aid_gpu_room(&g, ROWS * GPU_ACTS_BYTES(h)),
+        .norm_x = aid_gpu_room(&g, R * wide * 4),
+        .norm_q = aid_gpu_room(&g, R * GPU_ACTS_BYTES(wide)),
+        .low_x = aid_gpu_room(&g, R * (size_t)m->low * 4),
+        .to_x = aid_gpu_room(&g, R * h * 4),
+        .to_q = aid_gpu_room(&g, R * GPU_ACTS_BYTES(h)),
         .bad = aid_gpu_put(&g, &none, 4),
         .down = matrix_of(&m->down),
         .up = matrix_of(&m->up),
@@ -146,23 +146,23 @@ static struct gpu_hyper hyper_of(struct model *m, struct gpu_matrix *inject)
     };
 }
 
-static void read_is_right(int S, int h, int low)
+static void read_is_right(int R, int S, int h, int low)
 {
     struct model m;
     struct gpu_matrix inject;
     struct err e = {0};
     const u32 none = 0xFFFFFFFF;
-    model_init(&m, S, h, low);
+    model_init(&m, R, S, h, low);
     struct gpu_hyper x = hyper_of(&m, &inject);
     aid_gpu_begin(&g);
     assert_ok(gpu_hyper_record(&x, &e), e);
     aid_gpu_end(&g);
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < R; r++)
         model_read(&m, r);
-    same("hyper", x.hyper, m.hyper, ROWS * (size_t)S * (size_t)h * 4);
-    same("inj", x.inj, m.inj, ROWS * (size_t)S * 4);
-    same("mixed", x.to_x, m.mixed, ROWS * (size_t)h * 4);
-    same("mixed, as activations", x.to_q, m.mixed_q, ROWS * GPU_ACTS_BYTES((size_t)h));
+    same("hyper", x.hyper, m.hyper, (size_t)R * (size_t)S * (size_t)h * 4);
+    same("inj", x.inj, m.inj, (size_t)R * (size_t)S * 4);
+    same("mixed", x.to_x, m.mixed, (size_t)R * (size_t)h * 4);
+    same("mixed, as activations", x.to_q, m.mixed_q, (size_t)R * GPU_ACTS_BYTES((size_t)h));
     same("bad", x.bad, &none, 4);
     model_free(&m);
     aid_gpu_reset(&g);
@@ -171,10 +171,19 @@ static void read_is_right(int S, int h, int low)
 static void reads_of_all_shapes(void **state)
 {
     (void)state;
-    read_is_right(4, 128, 64);
-    read_is_right(2, 64, 128);
-    read_is_right(3, 320, 192);
-    read_is_right(4, 640, 320);
+    read_is_right(1, 4, 128, 64);
+    read_is_right(3, 2, 64, 128);
+    read_is_right(2, 3, 320, 192);
+    read_is_right(3, 4, 640, 320);
+    read_is_right(2, 5, 960, 64);
+}
+
+/* From nine rows on norms have a dispatch of their own. */
+static void reads_of_many_rows(void **state)
+{
+    (void)state;
+    read_is_right(9, 3, 576, 64);
+    read_is_right(9, 4, 1088, 128);
 }
 
 /* The add alone; rows with something that is not finite are noted, the lowest of them. */
@@ -185,7 +194,7 @@ static void what_is_not_finite_is_noted(void **state)
     struct gpu_matrix inject;
     struct err e = {0};
     u32 bad;
-    model_init(&m, 2, 128, 64);
+    model_init(&m, 3, 2, 128, 64);
     m.add[1 * 128 + 77] = INFINITY;
     m.add[2 * 128 + 3] = NAN;
     struct gpu_hyper x = hyper_of(&m, &inject);
@@ -205,6 +214,7 @@ int main(void)
     aid_gpu_needs_near_buffers();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_of_all_shapes),
+        cmocka_unit_test(reads_of_many_rows),
         cmocka_unit_test(what_is_not_finite_is_noted),
     };
     aid_gpu_open(&g);

@@ -8,6 +8,7 @@ set -eu
 # KERNEL  why spirv-cross of Debian 12 cannot translate it
 untranslated='
 head_best    an atomic through an address; the one of Debian 13 knows them
+hyper_down   the same
 hyper_norm   the same
 qsa_prepare  the same
 '

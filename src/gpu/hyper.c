@@ -3,6 +3,11 @@
 
 #include <assert.h>
 
+enum {
+    FEW_ROWS = 8,        /* up to so many, each workgroup of the first products makes its norms */
+    FEW_WIDE = 220 * 64, /* widest streams for that: they lie in its shared memory */
+};
+
 static int norm_record(const struct gpu_hyper *x, bool only_add, struct err *e)
 {
     const u32 constants[] = {(u32)x->h, (u32)x->S};
@@ -22,23 +27,88 @@ static int norm_record(const struct gpu_hyper *x, bool only_add, struct err *e)
     if (rc)
         return rc;
     assert(x->h % 64 == 0);
-    tape_dispatch(x->t, k, &p, sizeof p, (struct grid){(u32)x->S, (u32)x->R, 1});
+    tape_dispatch(x->t, k, &p, sizeof p, (struct grid){((u32)x->S + 3) / 4, (u32)x->R, 1});
+    tape_barrier(x->t);
+    return 0;
+}
+
+static u32 bits_of(const struct gpu_matrix *m)
+{
+    return m->format == MATRIX_Q4 ? 4 : m->format == MATRIX_Q3 ? 3 : 2;
+}
+
+static struct quant_matrix quant_of(const struct gpu_matrix *m)
+{
+    return (struct quant_matrix){m->w, m->scales, m->biases};
+}
+
+/* Groups of weights under way in a lane. */
+static u32 under_way(const struct gpu_hyper *x, u32 best)
+{
+    return device_about(x->d)->kind == DEVICE_SOFTWARE ? 1 : best;
+}
+
+/* Few rows: norms and first products in one dispatch, which leaves in `kept` what mix needs. */
+static bool few(const struct gpu_hyper *x)
+{
+    return !x->apart && x->R <= FEW_ROWS && x->S * x->h <= FEW_WIDE &&
+           x->down.format >= MATRIX_Q4 && (!x->inject || x->inject->format == x->down.format);
+}
+
+static u64 kept_of(const struct gpu_hyper *x)
+{
+    return x->norm_x;
+}
+
+static int down_record(const struct gpu_hyper *x, struct err *e)
+{
+    const u32 constants[] = {(u32)x->h, (u32)x->S, (u32)x->low, bits_of(&x->down), under_way(x, 5)};
+    const struct hyper_down_params p = {.hyper = x->hyper,
+                                        .add = x->add,
+                                        .inj = x->inj,
+                                        .gamma = x->gamma,
+                                        .low = x->low_x,
+                                        .kept = kept_of(x),
+                                        .down = quant_of(&x->down),
+                                        .inject = x->inject ? quant_of(x->inject)
+                                                            : (struct quant_matrix){0},
+                                        .bad = x->bad,
+                                        .by_S = 1 / (float)x->S,
+                                        .by_h = 1 / (float)x->h,
+                                        .eps = x->eps,
+                                        .first = (u32)x->first};
+    const u32 teams = 256 / GPU_LANES((u32)(x->S * x->h));
+    const u32 outputs = (u32)(x->low + (x->inject ? x->S : 0));
+    const struct kernel *k;
+    int rc = device_kernel(x->d, "hyper_down", constants, 5, &k, e);
+    if (rc)
+        return rc;
+    assert(x->h % 64 == 0);
+    tape_dispatch(x->t, k, &p, sizeof p,
+                  (struct grid){(outputs + teams - 1) / teams, (u32)x->R, 1});
     tape_barrier(x->t);
     return 0;
 }
 
 static int mix_record(const struct gpu_hyper *x, struct err *e)
 {
-    const struct gpu_matrix *up = &x->up;
-    const u32 bits = up->format == MATRIX_Q4 ? 4 : up->format == MATRIX_Q3 ? 3 : 2;
-    const u32 constants[] = {(u32)x->h, (u32)x->S, (u32)x->low, bits};
-    const struct hyper_mix_params p = {x->low_x, up->w,   up->scales,      up->biases, x->norm_x,
-                                       x->to_x,  x->to_q, 1 / (float)x->S, 0};
+    const u32 constants[] = {(u32)x->h, (u32)x->S, (u32)x->low, bits_of(&x->up), under_way(x, 3)};
+    const struct hyper_mix_params p = {.low = x->low_x,
+                                       .up = quant_of(&x->up),
+                                       .x = x->to_x,
+                                       .q = x->to_q,
+                                       .norm = few(x) ? 0 : x->norm_x,
+                                       .hyper = x->hyper,
+                                       .add = x->add,
+                                       .gamma = x->gamma,
+                                       .kept = kept_of(x),
+                                       .inj = x->inject ? x->inj : 0,
+                                       .by_S = 1 / (float)x->S};
     const struct kernel *k;
-    int rc = device_kernel(x->d, "hyper_mix", constants, 4, &k, e);
+    int rc = device_kernel(x->d, "hyper_mix", constants, 5, &k, e);
     if (rc)
         return rc;
-    assert(up->format >= MATRIX_Q4 && x->low % 64 == 0);
+    assert(x->up.format >= MATRIX_Q4 && x->low % 64 == 0);
     tape_dispatch(x->t, k, &p, sizeof p, (struct grid){(u32)x->h / 64, (u32)x->R, 1});
     tape_barrier(x->t);
     return 0;
@@ -48,9 +118,14 @@ int gpu_hyper_record(const struct gpu_hyper *x, struct err *e)
 {
     const struct gpu_linear in = {x->d, x->t, x->norm_x, x->norm_q, x->R};
     struct gpu_product p[2] = {{x->down, x->low_x, x->low}};
+    int rc;
     if (x->inject)
         p[1] = (struct gpu_product){*x->inject, x->inj, x->S};
-    int rc = norm_record(x, false, e);
+    if (few(x)) {
+        rc = down_record(x, e);
+        return rc ? rc : mix_record(x, e);
+    }
+    rc = norm_record(x, false, e);
     rc = rc ? rc : gpu_linear_record(&in, p, x->inject ? 2 : 1, e);
     if (rc)
         return rc;

@@ -1,8 +1,9 @@
 /* The gated residual on a device: S parallel streams of width h, read into one and written back.
- * src/cpu/hyper.c has the equations. Three dispatches: add and norm; both products of the norm; the
- * rest, with the product back to all streams in its middle.
+ * src/cpu/hyper.c has the equations. Few rows take two dispatches: add, norm and both products of
+ * the norm; the rest, with the product back to all streams in its middle. Many rows take three,
+ * with the norm for itself. No bit depends on that.
  *
- * h and lowrank are multiples of 64; `up` is quantised. Sums of squares go over 256 lanes, eight
+ * h and lowrank are multiples of 64; `up` is quantised. Sums of squares go over 64 lanes, eight
  * elements in a row to a lane, which meet in pairs of neighbours. */
 #ifndef GPU_HYPER_H
 #define GPU_HYPER_H
@@ -26,6 +27,7 @@ struct gpu_hyper {
     u64 bad;            /* u32: becomes the lowest row with a value that is not finite */
     struct gpu_matrix down, up;
     const struct gpu_matrix *inject; /* NULL: none, inj stays */
+    bool apart; /* for measuring: the norm has its own dispatch however few rows there are */
 };
 
 /* Ends with a barrier. */

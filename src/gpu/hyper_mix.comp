@@ -14,9 +14,10 @@ layout(constant_id = 1) const uint H = 2560;
 layout(constant_id = 2) const uint S = 4;
 layout(constant_id = 3) const uint LOW = 320; // a multiple of 64
 layout(constant_id = 4) const uint BITS = 4;
+layout(constant_id = 5) const uint DEPTH = 3; // groups of weights under way in a lane
 
 const uint GROUPS = LOW / 64, TEAM = GPU_LANES(LOW), OUTS = S * 64, ITEMS = OUTS * TEAM;
-const uint PER = (GROUPS + TEAM - 1) / TEAM, DEPTH = 3;
+const uint PER = (GROUPS + TEAM - 1) / TEAM;
 
 shared float low[LOW];
 shared uvec4 code[LOW / 8];
@@ -45,65 +46,99 @@ void low_make(uint r)
     barrier();
 }
 
-// What item i goes through: groups t, t + TEAM, ... of a row of weights; the first DEPTH are loaded
-// before the activations are made.
-struct Item {
-    uint row, t;
-    Packed c[DEPTH];
-};
+Packed c[DEPTH];
 
-Item item_load(Weights m, uint i, uint from)
+// Row of weights of item i, which goes through groups i % TEAM, then TEAM further.
+uint item_row(uint i, uint from)
 {
-    Item x;
     uint o = min(i, ITEMS - 1) / TEAM;
-    x.row = o / 64 * H + from + o % 64;
-    x.t = i % TEAM;
-    [[unroll]] for (uint d = 0; d < DEPTH; d++)
-        x.c[d] = packed_load(m, x.row, GROUPS, min(x.t + d * TEAM, GROUPS - 1), BITS);
-    return x;
+    return o / 64 * H + from + o % 64;
 }
 
-float item_product(Weights m, Item x)
+// The first groups, before the activations are made.
+void item_load(Weights m, uint row, uint t)
+{
+    [[unroll]] for (uint d = 0; d < DEPTH; d++)
+        c[d] = packed_load(m, row, GROUPS, min(t + d * TEAM, GROUPS - 1), BITS);
+}
+
+float item_product(Weights m, uint row, uint t)
 {
     float acc = 0.0;
-    [[unroll]] for (uint k = 0; k < PER; k++) {
-        uint g = x.t + k * TEAM;
-        if (g < GROUPS) {
-            Group c = k < DEPTH ? group_of(x.c[min(k, DEPTH - 1)], BITS)
-                                : group_load(m, x.row, GROUPS, g, BITS);
-            int high = 0, lows = 0;
-            [[unroll]] for (uint j = 0; j < 8; j++) {
-                ivec4 a = ivec4(code[g * 8 + j]);
-                ivec2 q = group_codes(c, j, BITS);
-                high += dot4(q.x, a.x) + dot4(q.y, a.y);
-                lows += dot4(q.x, a.z) + dot4(q.y, a.w);
+    for (uint i = 0; i < PER; i += DEPTH)
+        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+            uint g = t + (i + d) * TEAM, then = g + DEPTH * TEAM;
+            if (g < GROUPS) {
+                Group w = group_of(c[d], BITS);
+                int high = 0, lows = 0;
+                [[unroll]] for (uint j = 0; j < 8; j++) {
+                    ivec4 a = ivec4(code[g * 8 + j]);
+                    ivec2 q = group_codes(w, j, BITS);
+                    high += dot4(q.x, a.x) + dot4(q.y, a.y);
+                    lows += dot4(q.x, a.z) + dot4(q.y, a.w);
+                }
+                acc = group_add(acc, w, high, lows, low_scale[g], low_sum[g], BITS);
             }
-            acc = group_add(acc, c, high, lows, low_scale[g], low_sum[g], BITS);
+            if (DEPTH < PER && then < GROUPS)
+                c[d] = packed_load(m, row, GROUPS, then, BITS);
         }
-    }
     return acc;
+}
+
+// Element i of stream ig, normed, of row r; without p.norm also that of the residual, with what was
+// to be added, which no other invocation reads.
+struct Stream {
+    float norm, x;
+};
+
+Stream stream_load(uint r, uint ig, uint i)
+{
+    Stream s;
+    uint at = (r * S + ig) * H + i;
+    if (p.norm != 0) {
+        s.norm = Floats(p.norm).v[at];
+        return s;
+    }
+    float by = Floats(p.kept).v[(r * 3 + 1) * S + ig];
+    float scale = Floats(p.kept).v[(r * 3 + 2) * S + ig];
+    precise float x = Floats(p.hyper).v[at];
+    if (p.add != 0)
+        x = x + by * Floats(p.add).v[r * H + i];
+    precise float norm = x * scale * Floats(p.gamma).v[ig * H + i];
+    s.norm = norm;
+    s.x = x;
+    return s;
 }
 
 void main()
 {
     uint from = gl_WorkGroupID.x * 64, r = gl_WorkGroupID.y;
-    Weights m = Weights(p.w, p.scales, p.biases);
-    Item item = item_load(m, LANE, from);
+    Weights m = Weights(p.up.w, p.up.scales, p.up.biases);
+    item_load(m, item_row(LANE, from), LANE % TEAM);
+    // The first of those that this invocation gates, before anything waits.
+    uint mine = min(LANE, OUTS - 1);
+    Stream stream = stream_load(r, mine / 64, from + mine % 64);
     low_make(r);
-    if (LANE < ITEMS)
-        part[LANE] = item_product(m, item);
-    for (uint i = 512 + LANE; i < ITEMS; i += 512)
-        part[i] = item_product(m, item_load(m, i, from));
+    for (uint i = LANE; i < ITEMS; i += 512) {
+        if (i != LANE)
+            item_load(m, item_row(i, from), i % TEAM);
+        part[i] = item_product(m, item_row(i, from), i % TEAM);
+    }
     barrier();
     for (uint i = LANE; i < OUTS; i += 512) {
         precise float u = part[i * TEAM];
         [[unroll]] for (uint t = 1; t < TEAM; t++)
             u = u + part[i * TEAM + t];
-        precise float y =
-            num_sigmoid(u) * Floats(p.norm).v[(r * S + i / 64) * H + from + i % 64];
+        if (i != LANE)
+            stream = stream_load(r, i / 64, from + i % 64);
+        if (p.norm == 0 && p.add != 0)
+            FloatsOut(p.hyper).v[(r * S + i / 64) * H + from + i % 64] = stream.x;
+        precise float y = num_sigmoid(u) * stream.norm;
         gated[i] = y;
     }
     barrier();
+    if (p.norm == 0 && p.inj != 0 && gl_WorkGroupID.x == 0 && LANE < S)
+        FloatsOut(p.inj).v[r * S + LANE] = Floats(p.kept).v[r * 3 * S + LANE];
     if (LANE < 64) {
         precise float sum = gated[LANE];
         [[unroll]] for (uint ig = 1; ig < S; ig++)

@@ -71,21 +71,26 @@ static struct cut cut_of(const struct gpu_matrix *m, const struct gpu_linear_for
         "linear", {bits, cols, outs, rows, (u32)f->depth}, 5, LINEAR_SIZE / team * outs, rows};
 }
 
-/* Few rows wait for memory: what is under way everywhere should be more than memory's rate times its
- * latency. A device that is a processor has caches for that, and takes long to compile it. */
+/* Few rows wait for memory: what is under way everywhere should be more than memory's rate times
+ * its latency. A device that is a processor has caches for that, and takes long to compile it.
+ *
+ * H200, 7ec736b, bench_gpu_kernels: R 1 with 2, 3, 5 under way 23.7 MB in 11.1, 10.9, 14.9 us,
+ * 358 MB in 98, 99, 92; R 8 with 2 and 4 outputs 33 and 23, 289 and 257. */
 struct gpu_linear_form gpu_linear_form(const struct device *d, int R, int cols, size_t outputs)
 {
     int team = GPU_LANES(cols), per = (cols / 64 + team - 1) / team;
     bool software = device_about(d)->kind == DEVICE_SOFTWARE;
+    size_t lanes = outputs * (size_t)team;
     if (R >= LINEAR_TILE_ROWS)
         return (struct gpu_linear_form){.rows = R > 16 ? 32 : 16};
-    int rows = R >= 5 ? 8 : R >= 3 ? 4 : R;
+    int rows = R >= 5 ? 8 : R >= 3 ? 4 : R, under_way = R == 1 ? 3 : R == 2 ? 2 : 1, outs = 1;
     if (software)
         return (struct gpu_linear_form){1, rows, 1};
-    if (rows > 1)
-        return (struct gpu_linear_form){2, rows, 1};
-    int outs = outputs * (size_t)team >= 1 << 18 ? 2 : 1, depth = 4 / outs;
-    return (struct gpu_linear_form){outs, 1, depth < per ? depth : per};
+    if (R == 1 && lanes >= 1 << 19)
+        under_way = 5;
+    if (rows >= 4)
+        outs = rows == 8 && lanes >= 3 << 15 ? 4 : 2;
+    return (struct gpu_linear_form){outs, rows, under_way < per ? under_way : per};
 }
 
 static int group_record(const struct gpu_linear *l, const struct group *g,

@@ -1,8 +1,8 @@
 // Products of up to four matrices of quantised weights with the same rows of activations.
 //
 // A team of GPU_LANES(COLS) invocations has OUTS outputs of ROWS rows: an activation is loaded once
-// for OUTS weights, a weight once for ROWS activations, and the weights of the next DEPTH groups are
-// under way while one is multiplied. Bits depend on none of these.
+// for OUTS weights, a weight once for ROWS activations, and the weights of DEPTH groups are under
+// way while one is multiplied. Bits depend on none of these.
 // Grid: x = all matrices' blocks of outputs, y = ceil(R / ROWS).
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -36,7 +36,7 @@ static u32 depth_of(const struct gpu_moe *x, u32 best)
 static int up_record(const struct gpu_moe *x, struct err *e)
 {
     const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter, (u32)x->K,
-                             depth_of(x, 2)};
+                             depth_of(x, 4)};
     const struct moe_up_params p = {.x = x->q,
                                     .table = x->table,
                                     .route = x->route,

@@ -1,8 +1,8 @@
 // The K largest of E logits, largest first (ties: the lower index), and their weights.
 //
-// An element's place is that of its logit, then of its number, so no two are equal. The 64 largest of
-// every 64th element bound the Kth from below; at most 8 K elements of 512 reach that bound, whatever the
-// logits are, and each of them counts how many come before it.
+// An element's place is that of its logit, then of its number, so no two are equal. The 64 largest
+// of every 64th element bound the Kth from below; few elements reach that bound, K of the 64 times
+// E / 64 at most, and each of them counts how many come before it.
 // Grid: x = R.
 #version 460
 #extension GL_GOOGLE_include_directive : require

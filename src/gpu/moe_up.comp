@@ -12,7 +12,7 @@ layout(constant_id = 1) const uint H = 2560;
 layout(constant_id = 2) const uint INTER = 640;
 layout(constant_id = 3) const uint SHARED = 640;
 layout(constant_id = 4) const uint K = 10;
-layout(constant_id = 5) const uint DEPTH = 2; // groups of weights under way in a lane, of each output
+layout(constant_id = 5) const uint DEPTH = 2; // groups of weights under way, of each output
 
 // Outputs are 64 of gate, then 64 of up; a team has OUTS of them.
 const uint GROUPS = H / 64, TEAM = GPU_LANES(H), PER = (GROUPS + TEAM - 1) / TEAM;

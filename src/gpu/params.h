@@ -132,14 +132,33 @@ struct hyper_norm_params {
 };
 GPU_SIZE(hyper_norm_params, 72);
 
+/* A quantised matrix. */
+struct quant_matrix {
+    u64 w, scales, biases;
+};
+
+/* kept: f32 [R][3][S], what hyper_down leaves for hyper_mix: inj of this read, weights that `add`
+ * goes by, scales of the norms. */
+struct hyper_down_params {
+    u64 hyper, add, inj, gamma;            /* as above; hyper and inj stay as they are */
+    u64 low, kept;                         /* [R][lowrank] */
+    GPU_STRUCT(quant_matrix) down, inject; /* inject.w 0: none */
+    u64 bad;
+    f32 by_S, by_h, eps;
+    u32 first;
+};
+GPU_SIZE(hyper_down_params, 120);
+
 struct hyper_mix_params {
-    u64 low;               /* [R][lowrank] */
-    u64 w, scales, biases; /* up: [S*h][lowrank] */
-    u64 norm, x, q;        /* [R][S*h]; [R][h] mixed, as floats and as activations */
+    u64 low;                     /* [R][lowrank] */
+    GPU_STRUCT(quant_matrix) up; /* [S*h][lowrank] */
+    u64 x, q;                    /* [R][h] mixed, as floats and as activations */
+    u64 norm;                    /* [R][S*h]; 0: made again of what follows, and written to hyper */
+    u64 hyper, add, gamma, kept, inj; /* inj 0: stays as it is */
     f32 by_S;
     u32 pad;
 };
-GPU_SIZE(hyper_mix_params, 64);
+GPU_SIZE(hyper_mix_params, 104);
 
 /* --- moe --- */
 

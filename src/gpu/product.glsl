@@ -81,8 +81,8 @@ ivec2 group_codes(Group c, uint j, uint bits)
                  ((w >> 4) & 0x03030303u) << 1 | ((low >> 2) & 0x01010101u));
 }
 
-// The same codes as if they had 4 bits: group_codes takes them apart with bits 4, and group_add still
-// counts them by their own.
+// The same codes as if they had 4 bits: group_codes takes them apart with bits 4, and group_add
+// still counts them by their own.
 Packed packed_widen(Packed from, uint bits)
 {
     Packed c = from;
