@@ -126,39 +126,15 @@ void gpu_batch_of_cells(struct gpu *g, struct batch *b, int n, bool prefill)
     tables_fill(g, b);
 }
 
-void gpu_batch_begin(struct gpu *g)
+void gpu_batch_round(const struct gpu *g, struct batch *b)
 {
-    *(u32 *)gpu_back(g, g->scratch.bad) = UINT32_MAX;
-    g->rows_taken = false;
-    tape_begin(g->tape);
-}
-
-int gpu_batch_end(struct gpu *g, struct err *e)
-{
-    uint64_t value;
-    int rc = tape_end(g->tape, e);
-    rc = rc ? rc : device_submit(g->device, g->tape, &value, e);
-    rc = rc ? rc : device_wait(g->device, value, e);
-    gpu_visit_close(g);
-    return rc;
-}
-
-int gpu_batch_flush(struct gpu *g, struct err *e)
-{
-    int rc = gpu_batch_end(g, e);
-    if (!rc)
-        tape_begin(g->tape);
-    return rc;
-}
-
-int gpu_batch_run(struct gpu *g, int rc, struct err *e)
-{
-    struct err ignored = {0}; /* the first failure is the one reported */
-    if (!rc)
-        return gpu_batch_end(g, e);
-    (void)tape_end(g->tape, &ignored);
-    gpu_visit_close(g);
-    return rc;
+    enum { LEAST = 64 };
+    const struct config *c = &g->base.weights->config;
+    int unit = c->index_budget / 4 > LEAST ? c->index_budget / 4 : LEAST, most = 0;
+    for (int r = 0; r < b->R; r++)
+        most = b->host->at[r].pos >= most ? b->host->at[r].pos + 1 : most;
+    for (b->reach = unit; b->reach < most;)
+        b->reach += b->reach < 8 * unit ? unit : b->reach / 2;
 }
 
 int gpu_batch_check(const struct gpu *g, const struct batch *b, struct err *e)

@@ -281,8 +281,8 @@ static int attend_group(struct gpu *g, const struct batch *b, int first, int n, 
     const struct config *c = &g->base.weights->config;
     struct scratch *m = &g->scratch;
     const struct mix mix = mix_of(g);
-    int positions = 0;
-    for (int r = first; r < first + n; r++)
+    int positions = b->reach;
+    for (int r = first; !b->reach && r < first + n; r++)
         if (b->host->at[r].pos >= positions)
             positions = b->host->at[r].pos + 1;
     const struct select_params s = {.rows = b->rows,

@@ -21,18 +21,18 @@ int gpu_trunk_apply(struct gpu *g, struct batch *b, struct err *e);
 int gpu_layer_apply(struct gpu *g, struct batch *b, const struct layer_weights *w,
                     const struct layer_weights *next, struct err *e);
 
-/* --- rows.c, the input of PLE: begin names the rows of the tables that the batch needs, take
- * waits for them and decodes those of all modules --- */
+/* --- rows.c, the input of PLE: begin starts the reads of all rows of the tables that the batch
+ * needs; take records a stop that waits for them and decodes those of all modules --- */
 
 int gpu_rows_begin(struct gpu *g, const struct batch *b, struct err *e);
-int gpu_rows_take(struct gpu *g, const struct batch *b, struct err *e);
+int gpu_rows_take(struct gpu *g, struct batch *b, struct err *e);
 /* Reports the rows of module m. */
-void gpu_see_ngram(const struct gpu *g, const struct batch *b, int m);
+int gpu_see_ngram(struct gpu *g, struct batch *b, int m, struct err *e);
 
 /* --- visit.c: routed experts of a layer: scratch.mixed to scratch.out --- */
 
 /* next: the layer behind, for lookahead, or NULL. */
-int gpu_visit_apply(struct gpu *g, const struct batch *b, const struct moe_weights *w,
+int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
                     const struct layer_weights *next, struct err *e);
 /* Gives back the experts of the visit that is open, if one is. */
 void gpu_visit_close(struct gpu *g);
@@ -93,9 +93,11 @@ int gpu_head_logits(struct gpu *g, int first, int n, struct err *e);
 
 /* --- draft.c --- */
 
-/* Fills the draft head's cells of the positions before those of b; then hyper holds nothing of use
- * any more. wide: the residuals after the last layer, [R][S*h]. */
-int gpu_mtp_fill(struct gpu *g, const struct batch *b, u64 wide, struct err *e);
+/* The tables of the draft head's cells of the positions before those of b; returns how many there
+ * are, 0: none. wide: the residuals of b after the last layer, [R][S*h]. */
+int gpu_mtp_cells(struct gpu *g, const struct batch *b, u64 wide, struct batch *cells);
+/* Fills the cells; then hyper holds nothing of use any more. */
+int gpu_mtp_fill(struct gpu *g, const struct batch *cells, struct err *e);
 /* Draft logits: see struct engine_ops. */
 int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
                   struct err *e);

@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "gpu/blocks.h"
+#include "gpu/plan.h"
 
-int gpu_mtp_fill(struct gpu *g, const struct batch *b, u64 wide, struct err *e)
+int gpu_mtp_cells(struct gpu *g, const struct batch *b, u64 wide, struct batch *cells)
 {
     const struct config *c = &g->base.weights->config;
-    const struct layer_weights *w = &g->base.weights->mtp.layer;
     struct tables *t = &g->host.tables[1];
     u64 width = (u64)c->S * (u64)c->h * sizeof(float);
-    struct batch cells;
     int n = 0;
     for (int r = 0; r < b->R; r++) {
         const struct at *at = &b->host->at[r];
@@ -22,22 +21,27 @@ int gpu_mtp_fill(struct gpu *g, const struct batch *b, u64 wide, struct err *e)
         g->host.wide[n++] =
             at->r ? wide + (u64)(r - 1) * width : sequence_at(at->s, g->places.wide);
     }
-    if (!n)
-        return 0;
-    gpu_batch_of_cells(g, &cells, n, b->prefill);
+    if (n)
+        gpu_batch_of_cells(g, cells, n, b->prefill);
+    return n;
+}
+
+int gpu_mtp_fill(struct gpu *g, const struct batch *cells, struct err *e)
+{
+    const struct layer_weights *w = &g->base.weights->mtp.layer;
     const struct hyper_job read = {.w = &w->attn_hyper,
                                    .hyper = g->scratch.hyper,
-                                   .R = n,
+                                   .R = cells->R,
                                    .inj = g->scratch.inj,
                                    .mixer = true,
                                    .to = &g->scratch.mixed};
-    int rc = gpu_mtp_fold(g, &cells, e);
+    int rc = gpu_mtp_fold(g, cells, e);
     rc = rc ? rc : gpu_hyper_read(g, &read, e);
-    return rc ? rc : gpu_qsa_fill(g, &cells, &w->qsa, e);
+    return rc ? rc : gpu_qsa_fill(g, cells, &w->qsa, e);
 }
 
-/* Records a draft row from the residual at `wide`; scratch.hyper becomes its own. */
-static int draft_record(struct gpu *g, struct batch *b, u64 wide, struct err *e)
+/* Records a draft row from the residual at host.wide; scratch.hyper becomes its own. */
+static int draft_record(struct gpu *g, struct batch *b, struct err *e)
 {
     const struct mtp_weights *w = &g->base.weights->mtp;
     struct scratch *m = &g->scratch;
@@ -48,7 +52,6 @@ static int draft_record(struct gpu *g, struct batch *b, u64 wide, struct err *e)
                                    .inj = m->inj,
                                    .mixer = true,
                                    .to = &m->hidden};
-    g->host.wide[0] = wide;
     int rc = gpu_mtp_fold(g, b, e);
     b->add = false;
     rc = rc ? rc : gpu_layer_apply(g, b, &w->layer, NULL, e);
@@ -62,8 +65,10 @@ static int draft_record(struct gpu *g, struct batch *b, u64 wide, struct err *e)
 static int draft_row(struct gpu *g, struct batch *b, u64 wide, float *logits, struct err *e)
 {
     const size_t vocab = (size_t)g->base.weights->config.vocab;
-    gpu_batch_begin(g);
-    int rc = gpu_batch_run(g, draft_record(g, b, wide, e), e);
+    g->host.wide[0] = wide;
+    gpu_batch_round(g, b);
+    const struct plan_key key = {.kind = PLAN_DRAFT, .R = 1, .reach = b->reach};
+    int rc = gpu_batch_run(g, b, g->options.observe ? NULL : &key, draft_record, e);
     rc = rc ? rc : gpu_batch_check(g, b, e);
     if (rc)
         return rc;

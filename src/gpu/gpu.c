@@ -9,6 +9,7 @@
 
 #include "gpu/blocks.h"
 #include "gpu/open.h"
+#include "gpu/plan.h"
 
 static size_t wide_bytes(const struct gpu *g)
 {
@@ -16,57 +17,137 @@ static size_t wide_bytes(const struct gpu *g)
     return (size_t)c->S * (size_t)c->h * sizeof(float);
 }
 
-/* The last read, of rows first .. of the batch, to scratch.hidden, and their logits. */
-static int end_rows(struct gpu *g, const struct batch *b, int first, struct err *e)
+/* The last read, of the rows that want logits, to scratch.hidden, and their logits. */
+static int end_rows(struct gpu *g, const struct batch *b, struct err *e)
 {
     const struct weights *w = g->base.weights;
     const struct config *c = &w->config;
     struct scratch *m = &g->scratch;
+    const u64 first = (u64)b->first_head;
     const struct hyper_job read = {
         .w = &w->mixer,
-        .hyper = m->hyper + (u64)first * wide_bytes(g),
-        .R = b->R - first,
-        .first = first,
-        .add = b->add ? m->out + (u64)first * (u64)c->h * sizeof(float) : 0,
-        .inj = m->inj + (u64)first * (u64)c->S * sizeof(float),
+        .hyper = m->hyper + first * wide_bytes(g),
+        .R = b->n_heads,
+        .first = b->first_head,
+        .add = b->add ? m->out + first * (u64)c->h * sizeof(float) : 0,
+        .inj = m->inj + first * (u64)c->S * sizeof(float),
         .mixer = true,
         .to = &m->hidden,
     };
     int rc = gpu_hyper_read(g, &read, e);
-    return rc ? rc : gpu_head_logits(g, first, b->R - first, e);
+    return rc ? rc : gpu_head_logits(g, b->first_head, b->n_heads, e);
 }
 
-/* Reports hidden and logits of rows first .. , of which scratch holds the rows from 0 on. */
-static int see_end(struct gpu *g, const struct batch *b, int first, const bool *want, struct err *e)
+static bool wanted(const struct batch *b, int r)
+{
+    return !b->want || b->want[r];
+}
+
+/* What is left to add to rows of which no logits are wanted, or to all. */
+static int add_rows(struct gpu *g, const struct batch *b, int first, int n, struct err *e)
+{
+    const struct config *c = &g->base.weights->config;
+    struct scratch *m = &g->scratch;
+    const u64 at = (u64)first;
+    const struct hyper_job write = {.hyper = m->hyper + at * wide_bytes(g),
+                                    .R = n,
+                                    .first = first,
+                                    .add = m->out + at * (u64)c->h * sizeof(float),
+                                    .inj = m->inj + at * (u64)c->S * sizeof(float)};
+    return n && b->add ? gpu_hyper_add(g, &write, e) : 0;
+}
+
+static int see_end_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     const float *logits = gpu_back(g, g->scratch.logits);
-    int n = b->R - first;
-    if (!g->options.observe)
-        return 0;
-    int rc = gpu_batch_flush(g, e);
-    rc = rc ? rc
-            : device_download(g->device, &g->local, g->scratch.hidden.x - g->local.address,
-                              g->host.seen, (size_t)n * (size_t)c->h * sizeof(float), e);
+    int n = b->n_heads;
+    int rc = device_download(g->device, &g->local, g->scratch.hidden.x - g->local.address,
+                             g->host.seen, (size_t)n * (size_t)c->h * sizeof(float), e);
+    (void)s;
     for (int r = 0; !rc && r < n; r++)
-        gpu_see_row(g, b, first + r, SEEN_HIDDEN, g->host.seen + (size_t)r * c->h, c->h);
+        gpu_see_row(g, b, b->first_head + r, SEEN_HIDDEN, g->host.seen + (size_t)r * c->h, c->h);
     for (int r = 0; !rc && r < n; r++)
-        if (!want || want[r])
-            gpu_see_row(g, b, first + r, SEEN_LOGITS, logits + (size_t)r * c->vocab, c->vocab);
+        if (wanted(b, b->first_head + r))
+            gpu_see_row(g, b, b->first_head + r, SEEN_LOGITS, logits + (size_t)r * c->vocab,
+                        c->vocab);
     return rc;
 }
 
-static int step_record(struct gpu *g, struct batch *b, const bool *want, struct err *e)
+/* Reports hidden and logits. */
+static int see_end(struct gpu *g, struct batch *b, struct err *e)
 {
-    u64 kept = g->pending.wide + (u64)b->pending * wide_bytes(g);
+    const struct stop s = {.run = see_end_now};
+    return g->options.observe ? gpu_stop(g, b, &s, e) : 0;
+}
+
+/* --- steps --- */
+
+/* Of a step the rows from the first to the last that is asked for get logits. */
+static void choose_heads(const struct gpu *g, struct batch *b, const bool *want)
+{
+    int first = 0, end = b->R;
+    b->want = want;
+    while (want && !g->options.observe && first < end && !want[first])
+        first++;
+    while (want && !g->options.observe && end > first && !want[end - 1])
+        end--;
+    b->first_head = first;
+    b->n_heads = end - first;
+}
+
+/* Where the residuals of a step's rows are kept. */
+static u64 wide_of(const struct gpu *g, const struct batch *b)
+{
+    return g->pending.wide + (u64)b->pending * wide_bytes(g);
+}
+
+static int step_record(struct gpu *g, struct batch *b, struct err *e)
+{
+    const int end = b->first_head + b->n_heads;
     int rc = gpu_trunk_apply(g, b, e);
-    rc = rc ? rc : end_rows(g, b, 0, e);
-    rc = rc ? rc : see_end(g, b, 0, want, e);
+    rc = rc ? rc : add_rows(g, b, 0, b->first_head, e);
+    rc = rc ? rc : add_rows(g, b, end, b->R - end, e);
+    if (!rc && b->n_heads) {
+        rc = end_rows(g, b, e);
+        rc = rc ? rc : see_end(g, b, e);
+    }
     if (rc || !g->options.drafts)
         return rc;
-    rc = gpu_copy(g, g->scratch.hyper, kept, (size_t)b->R * wide_bytes(g) / sizeof(float), e);
+    rc = gpu_copy(g, g->scratch.hyper, wide_of(g, b), (size_t)b->R * wide_bytes(g) / sizeof(float),
+                  e);
     tape_barrier(g->tape);
-    return rc ? rc : gpu_mtp_fill(g, b, kept, e);
+    return rc || !b->cells ? rc : gpu_mtp_fill(g, b->cells, e);
+}
+
+/* Whether a plan serves: nothing of what is recorded may depend on what the host finds out. */
+static bool keeps(const struct gpu *g, int R)
+{
+    const struct config *c = &g->base.weights->config;
+    int most = R * c->K < c->E ? R * c->K : c->E;
+    return !g->options.observe && (g->experts.residency || most <= g->experts.slots_max);
+}
+
+static int step_run(struct gpu *g, struct batch *b, struct err *e)
+{
+    struct batch cells;
+    if (g->options.drafts && gpu_mtp_cells(g, b, wide_of(g, b), &cells))
+        b->cells = &cells;
+    int rc = gpu_rows_begin(g, b, e);
+    if (rc)
+        return rc;
+    if (!keeps(g, b->R))
+        return gpu_batch_run(g, b, NULL, step_record, e);
+    gpu_batch_round(g, b);
+    const struct plan_key key = {.kind = PLAN_STEP,
+                                 .R = b->R,
+                                 .n_segments = b->n_segments,
+                                 .pending = b->pending,
+                                 .cells = b->cells ? b->cells->R : 0,
+                                 .reach = b->reach,
+                                 .first = b->first_head,
+                                 .n_heads = b->n_heads};
+    return gpu_batch_run(g, b, &key, step_record, e);
 }
 
 static int gpu_step(struct engine *base, const struct row *rows, int R, const bool *want,
@@ -79,14 +160,15 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     int rc = gpu_batch_of_rows(g, rows, R, &b, e);
     if (rc)
         return rc;
-    gpu_batch_begin(g);
-    rc = gpu_batch_run(g, step_record(g, &b, want, e), e);
+    choose_heads(g, &b, want);
+    rc = step_run(g, &b, e);
     rc = rc ? rc : gpu_batch_check(g, &b, e);
     if (rc)
         return rc;
-    for (int r = 0; r < R; r++)
-        if (!want || want[r])
-            memcpy(logits + (size_t)r * vocab, made + (size_t)r * vocab, vocab * sizeof *logits);
+    for (int r = 0; r < b.n_heads; r++)
+        if (wanted(&b, b.first_head + r))
+            memcpy(logits + (size_t)(b.first_head + r) * vocab, made + (size_t)r * vocab,
+                   vocab * sizeof *logits);
     for (int i = 0; i < b.n_segments; i++) {
         const struct gpu_segment *s = &b.segment[i];
         b.seq[i]->pending = (int)s->n;
@@ -99,31 +181,26 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     return 0;
 }
 
-/* What is left when the last layer of a prefill is through: the residual of all rows, the logits of
- * the last, the draft head's cells. */
-static int prefill_end(struct gpu *g, struct batch *b, bool logits, struct err *e)
+/* --- prefills --- */
+
+/* The trunk, then what is left when its last layer is through: the residual of all rows, the logits
+ * of the last, the draft head's cells. */
+static int prefill_record(struct gpu *g, struct batch *b, struct err *e)
 {
     struct scratch *m = &g->scratch;
-    const struct hyper_job write = {.hyper = m->hyper, .R = b->R, .add = m->out, .inj = m->inj};
-    int rc = b->add ? gpu_hyper_add(g, &write, e) : 0;
+    int rc = gpu_trunk_apply(g, b, e);
+    rc = rc ? rc : add_rows(g, b, 0, b->R, e);
     b->add = false;
-    if (!rc && logits) {
-        rc = end_rows(g, b, b->R - 1, e);
-        rc = rc ? rc : see_end(g, b, b->R - 1, NULL, e);
+    if (!rc && b->n_heads) {
+        rc = end_rows(g, b, e);
+        rc = rc ? rc : see_end(g, b, e);
     }
     if (rc || !g->options.drafts)
         return rc;
     rc = gpu_copy(g, m->hyper + (u64)(b->R - 1) * wide_bytes(g), m->last_wide,
                   wide_bytes(g) / sizeof(float), e);
     tape_barrier(g->tape);
-    rc = rc ? rc : gpu_mtp_fill(g, b, m->hyper, e);
-    return rc;
-}
-
-static int prefill_record(struct gpu *g, struct batch *b, bool logits, struct err *e)
-{
-    int rc = gpu_trunk_apply(g, b, e);
-    return rc ? rc : prefill_end(g, b, logits, e);
+    return rc || !b->cells ? rc : gpu_mtp_fill(g, b->cells, e);
 }
 
 /* The last token's residual becomes the sequence's, once all has gone well. */
@@ -131,22 +208,26 @@ static int keep_wide(struct gpu *g, const struct sequence *s, struct err *e)
 {
     if (!g->options.drafts)
         return 0;
-    gpu_batch_begin(g);
+    gpu_aside_begin(g);
     int rc = gpu_copy(g, g->scratch.last_wide, sequence_at(s, g->places.wide),
                       wide_bytes(g) / sizeof(float), e);
-    return gpu_batch_run(g, rc, e);
+    return gpu_aside_end(g, rc, e);
 }
 
 static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *tokens, int n,
                        float *logits, struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
-    struct batch b;
+    struct batch b, cells;
     int rc = gpu_batch_of_tokens(g, s, tokens, n, &b, e);
     if (rc)
         return rc;
-    gpu_batch_begin(g);
-    rc = gpu_batch_run(g, prefill_record(g, &b, logits != NULL, e), e);
+    b.first_head = n - 1;
+    b.n_heads = logits != NULL;
+    if (g->options.drafts && gpu_mtp_cells(g, &b, g->scratch.hyper, &cells))
+        b.cells = &cells;
+    rc = gpu_rows_begin(g, &b, e);
+    rc = rc ? rc : gpu_batch_run(g, &b, NULL, prefill_record, e);
     rc = rc ? rc : gpu_batch_check(g, &b, e);
     if (!rc && logits)
         memcpy(logits, gpu_back(g, g->scratch.logits),

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "gpu/blocks.h"
 #include "gpu/gpu.h"
+#include "gpu/plan.h"
 #include "model/identity.h"
 #include "stream/budget.h"
 
@@ -20,6 +21,7 @@ static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct 
 static int open_rooms(struct gpu *g, struct err *e);
 static int load_weights(struct gpu *g, struct err *e);
 static int open_stream(struct gpu *g, const struct budget *b, bool resident, struct err *e);
+static int open_plans(struct gpu *g, struct err *e);
 
 int gpu_open(const struct weights *w, const struct engine_options *o, struct engine **out,
              struct err *e)
@@ -37,10 +39,10 @@ static int open_parts(struct gpu *g, const struct engine_options *o, struct err 
     rc = rc ? rc : resolve_options(g, o, e);
     rc = rc ? rc : device_open(NULL, &g->device, e);
     rc = rc ? rc : share_memory(g, &b, &resident, e);
-    rc = rc ? rc : tape_open(g->device, 0, &g->tape, e);
     rc = rc ? rc : open_rooms(g, e);
     rc = rc ? rc : load_weights(g, e);
     rc = rc ? rc : open_stream(g, &b, resident, e);
+    rc = rc ? rc : open_plans(g, e);
     const struct identity_options id = {"gpu", g->options.expert_bits, g->options.mtp_norm,
                                         g->options.drafts};
     return rc ? rc : identity_of(w, &id, &g->identity, e);
@@ -72,11 +74,14 @@ int gpu_open_tampered(const struct weights *w, const struct engine_options *o,
 void gpu_close(struct engine *base)
 {
     struct gpu *g = (struct gpu *)base;
+    struct err ignored = {0};
     if (!g)
         return;
     struct device_buffer *const buffers[] = {&g->dense, &g->vectors, &g->local, &g->shared,
                                              &g->back};
-    tape_close(g->tape);
+    if (g->plans)
+        (void)gpu_wait(g, &ignored);
+    plans_close(g);
     gpu_experts_free(g);
     stream_close(g->stream);
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
@@ -309,4 +314,13 @@ static int open_stream(struct gpu *g, const struct budget *b, bool resident, str
     if (!rc && !g->experts.residency)
         rc = gpu_experts_import(g, e);
     return rc;
+}
+
+/* Stops of a plan: one for the rows of the n-gram tables, one for each layer's experts. */
+static int open_plans(struct gpu *g, struct err *e)
+{
+    enum { PLANS_RESIDENT = 32, PLANS_STREAMED = 8 };
+    const int layers = g->base.weights->config.n_layers;
+    return g->experts.residency ? plans_open(g, PLANS_RESIDENT, 2, e)
+                                : plans_open(g, PLANS_STREAMED, layers + 2, e);
 }

@@ -1,6 +1,7 @@
 /* Rows of the n-gram tables: known from the tokens alone, read while layers before them run, and
  * decoded by the host into the memory that kernels read them from. */
 #include "gpu/blocks.h"
+#include "gpu/plan.h"
 #include "quant/q4.h"
 
 /* Heads of all modules before m. */
@@ -51,22 +52,32 @@ static void decode(struct gpu *g, int m, int r)
     }
 }
 
-int gpu_rows_take(struct gpu *g, const struct batch *b, struct err *e)
+static int take_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
 {
     int n = g->base.weights->config.n_ple;
-    if (!heads_before(g, n))
-        return 0;
     int rc = stream_rows_wait(g->stream, e);
+    (void)s;
     for (int m = 0; !rc && m < n; m++)
         for (int r = 0; r < b->R; r++)
             decode(g, m, r);
     return rc;
 }
 
-void gpu_see_ngram(const struct gpu *g, const struct batch *b, int m)
+/* The tapes before it do not read what is decoded. */
+int gpu_rows_take(struct gpu *g, struct batch *b, struct err *e)
+{
+    static const struct stop take = {.run = take_now, .early = true};
+    if (b->rows_taken || !heads_before(g, g->base.weights->config.n_ple))
+        return 0;
+    b->rows_taken = true;
+    return gpu_stop(g, b, &take, e);
+}
+
+static int see_ngram_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
 {
     const struct weights *w = g->base.weights;
     const struct observer *o = g->options.observe;
+    const int m = s->n;
     uint64_t first = w->source.store->manifest.ngram.first_row[m];
     int each = heads_before(g, w->config.n_ple), before = heads_before(g, m);
     for (int r = 0; o && o->ints && r < b->R; r++) {
@@ -75,4 +86,12 @@ void gpu_see_ngram(const struct gpu *g, const struct batch *b, int m)
         o->ints(o->ctx, SEEN_NGRAM, b->il, b->host->at[r].pos, g->host.ids,
                 (size_t)w->ngram[m].n_heads);
     }
+    (void)e;
+    return 0;
+}
+
+int gpu_see_ngram(struct gpu *g, struct batch *b, int m, struct err *e)
+{
+    const struct stop s = {.run = see_ngram_now, .early = true, .n = m};
+    return g->options.observe ? gpu_stop(g, b, &s, e) : 0;
 }

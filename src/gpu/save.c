@@ -4,7 +4,7 @@
 #include "model/save.h"
 
 #include "base/mem.h"
-#include "gpu/state.h"
+#include "gpu/plan.h"
 #include "quant/kv8.h"
 
 enum { SAVE_VERSION = 1 };
@@ -91,7 +91,8 @@ int gpu_sequence_restore(struct engine *base, struct sequence *s, const void *da
 {
     struct gpu *g = (struct gpu *)base;
     struct copy x;
-    int len = 0, rc = copy_open(s, &x, e);
+    int len = 0, rc = gpu_wait(g, e);
+    rc = rc ? rc : copy_open(s, &x, e);
     const struct save_form f = form_of(&x);
     rc = rc ? rc : save_read(&f, data, n, &len, e);
     rc = rc ? rc : device_upload(g->device, &s->state, 0, x.state, s->state.bytes, e);

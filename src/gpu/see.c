@@ -1,6 +1,7 @@
-/* Reports to the observer. What it wants to see is on the device: so what was recorded is run
- * first, and its part is fetched. */
+/* Reports to the observer. What it wants to see is on the device: so each is a stop, at which its
+ * part is fetched. */
 #include "gpu/blocks.h"
+#include "gpu/plan.h"
 
 /* n bytes at an address of `local`. */
 static int fetch(struct gpu *g, u64 from, void *to, size_t n, struct err *e)
@@ -16,15 +17,19 @@ void gpu_see_row(const struct gpu *g, const struct batch *b, int r, enum seen wh
         o->floats(o->ctx, what, b->il, b->host->at[r].pos, x, (size_t)n);
 }
 
-int gpu_see_rows(struct gpu *g, const struct batch *b, enum seen what, u64 x, int n, struct err *e)
+static int see_rows_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
 {
-    if (!g->options.observe)
-        return 0;
-    int rc = gpu_batch_flush(g, e);
-    rc = rc ? rc : fetch(g, x, g->host.seen, (size_t)b->R * (size_t)n * sizeof(float), e);
+    const size_t n = (size_t)s->n;
+    int rc = fetch(g, s->x, g->host.seen, (size_t)b->R * n * sizeof(float), e);
     for (int r = 0; !rc && r < b->R; r++)
-        gpu_see_row(g, b, r, what, g->host.seen + (size_t)r * (size_t)n, n);
+        gpu_see_row(g, b, r, s->what, g->host.seen + (size_t)r * n, s->n);
     return rc;
+}
+
+int gpu_see_rows(struct gpu *g, struct batch *b, enum seen what, u64 x, int n, struct err *e)
+{
+    const struct stop s = {.run = see_rows_now, .what = what, .x = x, .n = n};
+    return g->options.observe ? gpu_stop(g, b, &s, e) : 0;
 }
 
 void gpu_see_ids(const struct gpu *g, const struct batch *b, int r, enum seen what, const int *ids,
@@ -50,22 +55,27 @@ static int visible_of(const struct config *c, int pos, const u32 *chosen, int64_
     return n;
 }
 
-int gpu_see_selected(struct gpu *g, const struct batch *b, struct err *e)
+static int see_selected_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     const struct observer *o = g->options.observe;
     int most = c->index_budget / c->index_ratio;
     u32 *chosen = (u32 *)g->host.seen; /* which has room for the larger of the two */
-    if (!o || !o->ints)
-        return 0;
-    int rc = gpu_batch_flush(g, e);
-    rc = rc ? rc : fetch(g, g->scratch.chosen, chosen, (size_t)b->R * (size_t)most * 4, e);
+    int rc = fetch(g, g->scratch.chosen, chosen, (size_t)b->R * (size_t)most * 4, e);
+    (void)s;
     for (int r = 0; !rc && r < b->R; r++) {
         int pos = b->host->at[r].pos;
         int n = visible_of(c, pos, chosen + (size_t)r * (size_t)most, g->host.ids);
         o->ints(o->ctx, SEEN_SELECTED, b->il, pos, g->host.ids, (size_t)n);
     }
     return rc;
+}
+
+int gpu_see_selected(struct gpu *g, struct batch *b, struct err *e)
+{
+    static const struct stop see = {.run = see_selected_now};
+    const struct observer *o = g->options.observe;
+    return o && o->ints ? gpu_stop(g, b, &see, e) : 0;
 }
 
 void gpu_see_routes(const struct gpu *g, const struct batch *b)

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "gpu/blocks.h"
+#include "gpu/plan.h"
 #include "quant/kv8.h"
 
 /* Where n elements of `bytes` bytes come to lie behind what l holds. */
@@ -114,8 +115,10 @@ void gpu_sequence_drop(struct sequence *s)
 
 void gpu_sequence_close(struct sequence *s)
 {
+    struct err ignored = {0};
     if (!s)
         return;
+    (void)gpu_wait(s->g, &ignored); /* for what a reset or a commit has left to do */
     gpu_sequence_drop(s);
     device_free(s->g->device, &s->state);
     mem_free(s->tokens);
@@ -131,7 +134,7 @@ static int clear(struct sequence *s, struct err *e)
     size_t conv = (size_t)(c->conv_kernel - 1) * (size_t)deltanet_width(c);
     const struct places *p = &g->places;
     int rc = 0;
-    gpu_batch_begin(g);
+    gpu_aside_begin(g);
     for (int il = 0; !rc && il < c->n_layers; il++) {
         if (c->attention[il])
             continue;
@@ -144,7 +147,7 @@ static int clear(struct sequence *s, struct err *e)
             gpu_copy(g, 0, sequence_at(s, p->ple[m].rows[s->plane]), (size_t)ple_keep(c) * wide, e);
     if (!rc && g->options.drafts)
         rc = gpu_copy(g, 0, sequence_at(s, p->wide), wide, e);
-    return gpu_batch_run(g, rc, e);
+    return gpu_aside_end(g, rc, e);
 }
 
 void gpu_sequence_reset(struct sequence *s)
@@ -175,14 +178,21 @@ static int commit_rows(struct gpu *g, struct sequence *s, int n, struct err *e)
     return rc;
 }
 
+static int commit_aside(struct gpu *g, struct sequence *s, int n, struct err *e)
+{
+    if (n == s->pending && !g->options.drafts)
+        return 0; /* nothing is left to do */
+    gpu_aside_begin(g);
+    return gpu_aside_end(g, commit_rows(g, s, n, e), e);
+}
+
 int gpu_sequence_commit(struct engine *base, struct sequence *s, int n, struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
     if (n < 0 || n > s->pending)
         return ERR(e, E_ARG, "commit of %d rows: %d are pending", n, s->pending);
     if (n) {
-        gpu_batch_begin(g);
-        int rc = gpu_batch_run(g, commit_rows(g, s, n, e), e);
+        int rc = commit_aside(g, s, n, e);
         if (rc)
             return rc;
         s->plane = !s->plane;

@@ -89,7 +89,13 @@ struct batch {
     int n_segments;
     int pending; /* of a step: the engine's pending rows before it */
     bool prefill;
-    int il;         /* layer; n_layers in the draft head, -1 outside layers */
+    int reach; /* at least as many positions as any row sees back to the start; 0: to be
+                       looked up */
+    int first_head, n_heads;   /* rows with logits */
+    const bool *want;          /* of a step: of these, which are asked for; NULL: all */
+    const struct batch *cells; /* of the draft head, to be filled with it, or NULL */
+    bool rows_taken;           /* of the n-gram tables: recorded */
+    int il;                    /* layer; n_layers in the draft head, -1 outside layers */
     bool add;       /* scratch.out of the block before is still to be added to scratch.hyper */
     u64 rows;       /* struct gpu_row [R] */
     u64 segments;   /* struct gpu_segment [n_segments] */
@@ -167,14 +173,15 @@ struct experts {
     struct device_buffer slots;  /* the stream's, as the device sees them */
     int slots_max;               /* experts of a visit at most */
     int n_uses;                  /* of the visit that is open; 0: none is */
+    int rows;                    /* that it was for */
 };
 
 struct gpu {
     struct engine base;
     struct engine_options options; /* resolved */
     struct device *device;
+    struct plans *plans;
     struct tape *tape;     /* what blocks record into */
-    bool rows_taken;       /* of the n-gram tables, for this batch */
     struct reader *reader; /* what the stream reads through, or NULL; the stream's own */
     uint64_t evict_seed;   /* of the stream; for tests */
     struct stream *stream;
@@ -256,14 +263,8 @@ int gpu_batch_of_tokens(struct gpu *g, struct sequence *s, const int32_t *tokens
                         struct batch *b, struct err *e);
 /* The draft head's: b with n rows in host->at. */
 void gpu_batch_of_cells(struct gpu *g, struct batch *b, int n, bool prefill);
-/* Forgets what was noted by row, and starts recording. */
-void gpu_batch_begin(struct gpu *g);
-/* Submits what was recorded and waits for its end; flush: and starts recording again. */
-int gpu_batch_flush(struct gpu *g, struct err *e);
-int gpu_batch_end(struct gpu *g, struct err *e);
-/* Ends a recording: runs it if rc, what recording it came to, is 0; else gives it up. Returns rc,
- * or what the run came to. */
-int gpu_batch_run(struct gpu *g, int rc, struct err *e);
+/* For plans: reach, rounded up so that few plans do for all positions. */
+void gpu_batch_round(const struct gpu *g, struct batch *b);
 /* E_NONFINITE with the position of the first row that was spoilt. */
 int gpu_batch_check(const struct gpu *g, const struct batch *b, struct err *e);
 
@@ -271,16 +272,16 @@ int gpu_batch_check(const struct gpu *g, const struct batch *b, struct err *e);
 
 int gpu_copy(struct gpu *g, u64 from, u64 to, size_t words, struct err *e);
 
-/* --- see.c: reports to the observer, if there is one; they end what was recorded. Of each row of
- * the batch n values, at an address of `local` --- */
+/* --- see.c: reports to the observer, if there is one, at stops of their own. Of each row of the
+ * batch n values, at an address of `local` --- */
 
-int gpu_see_rows(struct gpu *g, const struct batch *b, enum seen what, u64 x, int n, struct err *e);
+int gpu_see_rows(struct gpu *g, struct batch *b, enum seen what, u64 x, int n, struct err *e);
 void gpu_see_row(const struct gpu *g, const struct batch *b, int r, enum seen what, const float *x,
                  int n);
 void gpu_see_ids(const struct gpu *g, const struct batch *b, int r, enum seen what, const int *ids,
                  int n);
-int gpu_see_selected(struct gpu *g, const struct batch *b, struct err *e);
-/* Routes are in `back`: after a flush. */
+int gpu_see_selected(struct gpu *g, struct batch *b, struct err *e);
+/* Routes are in `back`: at a stop. */
 void gpu_see_routes(const struct gpu *g, const struct batch *b);
 
 /* Floats of one layer's DeltaNet state. */

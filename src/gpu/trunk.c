@@ -11,21 +11,17 @@
 #include "gpu/blocks.h"
 
 /* PLE of module m into the residual, in which nothing is left to add. */
-static int ple_apply(struct gpu *g, const struct batch *b, int m, struct err *e)
+static int ple_apply(struct gpu *g, struct batch *b, int m, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     struct scratch *room = &g->scratch;
-    int rc = g->rows_taken ? 0 : gpu_rows_take(g, b, e);
-    if (rc)
-        return rc;
-    g->rows_taken = true;
-    gpu_see_ngram(g, b, m);
-    rc = gpu_ple_add(g, b, m, e);
+    int rc = gpu_rows_take(g, b, e);
+    rc = rc ? rc : gpu_see_ngram(g, b, m, e);
+    rc = rc ? rc : gpu_ple_add(g, b, m, e);
     return rc ? rc : gpu_see_rows(g, b, SEEN_PLE, room->norm.x, c->S * c->h, e);
 }
 
-static int mixer_apply(struct gpu *g, const struct batch *b, const struct layer_weights *w,
-                       struct err *e)
+static int mixer_apply(struct gpu *g, struct batch *b, const struct layer_weights *w, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     int rc;
@@ -86,8 +82,7 @@ int gpu_trunk_apply(struct gpu *g, struct batch *b, struct err *e)
     const struct config *c = &w->config;
     b->il = -1;
     b->add = false;
-    int rc = gpu_rows_begin(g, b, e);
-    rc = rc ? rc : gpu_embed(g, b, e);
+    int rc = gpu_embed(g, b, e);
     rc = rc ? rc : gpu_see_rows(g, b, SEEN_EMBED, g->scratch.hyper, c->S * c->h, e);
     for (b->il = 0; !rc && b->il < c->n_layers; b->il++) {
         const struct layer_weights *layer = &w->layers[b->il];

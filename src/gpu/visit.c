@@ -2,15 +2,15 @@
  * and their outputs.
  *
  * Resident, the device finds each record by a table that was written once, and the host takes no
- * part. Else the tape ends behind the router; the host reads the choice, opens a visit of the
- * stream, waits for its records, and writes their addresses into the table, in front of the
- * submission that uses them. The visit stays open, its records pinned, until that submission has
- * ended. Rows whose experts do not all fit into the pool at once go in several visits: results
+ * part. Else there is a stop behind the router: the host reads the choice, opens a visit of the
+ * stream, waits for its records, and writes their addresses into the table, in front of the tape
+ * that uses them. The visit stays open, its records pinned, until that tape has ended. Rows whose experts do not all fit into the pool at once go in several visits: results
  * depend on a row's own experts alone. */
 #include <string.h>
 
 #include "gpu/blocks.h"
 #include "gpu/moe.h"
+#include "gpu/plan.h"
 
 /* to = the router's choice for R rows of x. */
 static int route(struct gpu *g, const struct moe_weights *w, const struct gpu_acts *x, int R,
@@ -175,46 +175,62 @@ static int route_ahead(struct gpu *g, const struct batch *b, const struct layer_
     return rc ? rc : route(g, &next->moe, &g->scratch.ahead_x, b->R, &g->scratch.ahead, e);
 }
 
-static int visit_rows(struct gpu *g, const struct batch *b, const struct moe_weights *w,
+/* The choice of rows first .. is known: a visit for as many of them as the pool holds experts for,
+ * whose records are in the table when this returns. */
+static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
+{
+    int n, il = s->w->record_layer;
+    if (!s->first)
+        gpu_see_routes(g, b);
+    int rows = g->experts.rows = choose_rows(g, b, s->first, &n);
+    int rc = stream_begin(g->stream, il, g->host.uses, n, CAUSE_DEMAND, e);
+    if (rc)
+        return rc;
+    g->experts.n_uses = n;
+    rc = take_records(g, il, n, e);
+    if (!rc && s->next && s->first + rows == b->R)
+        predict(g, b, s->next);
+    return rc;
+}
+
+/* All rows in one visit where a plan is made (gpu.c sees to it that they fit), else in as many as
+ * it takes. */
+static int visit_rows(struct gpu *g, struct batch *b, const struct moe_weights *w,
                       const struct layer_weights *next, struct err *e)
 {
-    for (int r = 0, rows; r < b->R; r += rows) {
-        int n, rc = r ? gpu_batch_flush(g, e) : 0; /* the visit before is over when its rows are */
-        if (rc)
-            return rc;
-        rows = choose_rows(g, b, r, &n);
-        rc = stream_begin(g->stream, w->record_layer, g->host.uses, n, CAUSE_DEMAND, e);
-        if (rc)
-            return rc;
-        g->experts.n_uses = n;
-        rc = take_records(g, w->record_layer, n, e);
-        if (!rc && next && r + rows == b->R)
-            predict(g, b, next);
+    int rc = 0;
+    for (int r = 0, rows; !rc && r < b->R; r += rows) {
+        const struct stop s = {.run = visit_now, .w = w, .next = next, .first = r};
+        rc = gpu_stop(g, b, &s, e);
+        rows = plan_passes(g) ? g->experts.rows : b->R;
         rc = rc ? rc : experts_apply(g, w, r, rows, e);
-        if (rc)
-            return rc;
     }
+    return rc;
+}
+
+static int see_routes_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
+{
+    (void)s;
+    (void)e;
+    gpu_see_routes(g, b);
     return 0;
 }
 
-int gpu_visit_apply(struct gpu *g, const struct batch *b, const struct moe_weights *w,
+int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
                     const struct layer_weights *next, struct err *e)
 {
+    static const struct stop see = {.run = see_routes_now};
     const bool ahead = next && g->lookahead && !b->prefill && b->R <= ENGINE_ROWS_MAX;
     int rc = route(g, w, &g->scratch.mixed, b->R, &g->scratch.routes, e);
     if (rc)
         return rc;
-    if (g->experts.residency && !g->options.observe)
-        return experts_apply(g, w, 0, b->R, e);
+    if (g->experts.residency) {
+        rc = g->options.observe ? gpu_stop(g, b, &see, e) : 0;
+        return rc ? rc : experts_apply(g, w, 0, b->R, e);
+    }
     if (ahead)
         rc = route_ahead(g, b, next, e);
-    rc = rc ? rc : gpu_batch_flush(g, e);
-    if (rc)
-        return rc;
-    gpu_see_routes(g, b);
-    if (g->experts.residency)
-        return experts_apply(g, w, 0, b->R, e);
-    return visit_rows(g, b, w, ahead ? next : NULL, e);
+    return rc ? rc : visit_rows(g, b, w, ahead ? next : NULL, e);
 }
 
 /* --- at open --- */

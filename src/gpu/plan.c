@@ -1,0 +1,264 @@
+/* Plans: see plan.h.
+ *
+ *      free --claim--> recording --recorded--> kept --claimed for another key--> recording
+ *                          |                    |
+ *                          +------ failed ------+--> free
+ *
+ * Of kept plans the one that was not run for longest goes first. */
+#include "gpu/plan.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "gpu/blocks.h"
+
+enum { RING = 8 };
+
+struct part {
+    struct tape *tape;
+    struct stop stop; /* behind it; of the last part none */
+};
+
+struct plan {
+    struct plan_key key;
+    uint64_t used; /* when it was run last */
+    int n;         /* parts; 0: free */
+    struct part *part;
+};
+
+/* Tapes of what is not kept, each with the value of its last run. */
+struct passing {
+    struct tape *tape;
+    uint64_t value;
+};
+
+struct plans {
+    struct plan *plan;
+    int n, parts_max;
+    struct plan *recording; /* NULL: what is recorded passes */
+    struct passing ring[RING];
+    int at;         /* of the ring, in use */
+    bool open;      /* g->tape is being recorded */
+    uint64_t clock; /* runs of plans */
+    uint64_t value; /* of what was started last */
+};
+
+int plans_open(struct gpu *g, int n, int parts, struct err *e)
+{
+    struct plans *p = g->plans = mem_zalloc(1, sizeof *p);
+    if (p)
+        p->plan = mem_zalloc((size_t)n, sizeof *p->plan);
+    if (!p || !p->plan)
+        return ERR(e, E_NOMEM, "no memory for plans");
+    p->n = n;
+    p->parts_max = parts;
+    int rc = 0;
+    for (int i = 0; !rc && i < RING; i++)
+        rc = tape_open(g->device, 0, &p->ring[i].tape, e);
+    for (int i = 0; !rc && i < n; i++) {
+        p->plan[i].part = mem_zalloc((size_t)parts, sizeof *p->plan[i].part);
+        if (!p->plan[i].part)
+            rc = ERR(e, E_NOMEM, "no memory for plans");
+        for (int k = 0; !rc && k < parts; k++)
+            rc = tape_open(g->device, 0, &p->plan[i].part[k].tape, e);
+    }
+    return rc;
+}
+
+void plans_close(struct gpu *g)
+{
+    struct plans *p = g->plans;
+    for (int i = 0; p && p->plan && i < p->n; i++) {
+        for (int k = 0; p->plan[i].part && k < p->parts_max; k++)
+            tape_close(p->plan[i].part[k].tape);
+        mem_free(p->plan[i].part);
+    }
+    for (int i = 0; p && i < RING; i++)
+        tape_close(p->ring[i].tape);
+    if (p)
+        mem_free(p->plan);
+    mem_free(p);
+    g->plans = NULL;
+}
+
+/* --- tapes --- */
+
+static void open_tape(struct gpu *g, struct tape *t)
+{
+    g->tape = t;
+    g->plans->open = true;
+    tape_begin(t);
+}
+
+/* The next of the ring, when its last run is over. */
+static void open_passing(struct gpu *g)
+{
+    struct plans *p = g->plans;
+    struct err ignored = {0}; /* a device that is lost fails what is recorded too */
+    p->at = (p->at + 1) % RING;
+    if (!device_done(g->device, p->ring[p->at].value))
+        (void)device_wait(g->device, p->ring[p->at].value, &ignored);
+    open_tape(g, p->ring[p->at].tape);
+}
+
+static int close_tape(struct gpu *g, struct err *e)
+{
+    g->plans->open = false;
+    return tape_end(g->tape, e);
+}
+
+static int start_passing(struct gpu *g, struct err *e)
+{
+    struct plans *p = g->plans;
+    int rc = close_tape(g, e);
+    rc = rc ? rc : device_submit(g->device, g->tape, &p->value, e);
+    if (!rc)
+        p->ring[p->at].value = p->value;
+    return rc;
+}
+
+/* What is being recorded is not wanted any more. */
+static void give_up(struct gpu *g)
+{
+    struct err ignored = {0}; /* the first failure is the one reported */
+    if (g->plans->open)
+        (void)close_tape(g, &ignored);
+}
+
+int gpu_wait(struct gpu *g, struct err *e)
+{
+    int rc = g->plans ? device_wait(g->device, g->plans->value, e) : 0;
+    gpu_visit_close(g);
+    return rc;
+}
+
+void gpu_aside_begin(struct gpu *g)
+{
+    open_passing(g);
+}
+
+int gpu_aside_end(struct gpu *g, int rc, struct err *e)
+{
+    if (!rc)
+        return start_passing(g, e);
+    give_up(g);
+    return rc;
+}
+
+/* --- batches --- */
+
+bool plan_passes(const struct gpu *g)
+{
+    return !g->plans->recording;
+}
+
+static int run_stop(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
+{
+    int rc = s->early ? 0 : gpu_wait(g, e);
+    b->il = s->il;
+    return rc || !s->run ? rc : s->run(g, b, s, e);
+}
+
+int gpu_stop(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
+{
+    struct plan *r = g->plans->recording;
+    struct stop here = *s;
+    here.il = b->il;
+    if (r) {
+        assert(r->n < g->plans->parts_max - 1);
+        r->part[r->n].stop = here;
+        int rc = close_tape(g, e);
+        if (!rc)
+            open_tape(g, r->part[++r->n].tape);
+        return rc;
+    }
+    int rc = start_passing(g, e);
+    rc = rc ? rc : run_stop(g, b, &here, e);
+    if (!rc)
+        open_passing(g);
+    return rc;
+}
+
+int gpu_start(struct gpu *g, struct batch *b, struct err *e)
+{
+    static const struct stop none = {.early = true};
+    return plan_passes(g) ? gpu_stop(g, b, &none, e) : 0;
+}
+
+static struct plan *find(struct plans *p, const struct plan_key *key)
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->plan[i].n && memcmp(&p->plan[i].key, key, sizeof *key) == 0)
+            return &p->plan[i];
+    return NULL;
+}
+
+static struct plan *oldest(struct plans *p)
+{
+    struct plan *least = &p->plan[0];
+    for (int i = 1; i < p->n; i++)
+        if (!p->plan[i].n ? least->n : least->n && p->plan[i].used < least->used)
+            least = &p->plan[i];
+    return least;
+}
+
+static int plan_record(struct gpu *g, struct batch *b, struct plan *r, gpu_record *record,
+                       struct err *e)
+{
+    r->n = 0;
+    g->plans->recording = r;
+    open_tape(g, r->part[0].tape);
+    int rc = record(g, b, e);
+    rc = rc ? rc : close_tape(g, e);
+    give_up(g);
+    g->plans->recording = NULL;
+    r->n = rc ? 0 : r->n + 1;
+    return rc;
+}
+
+static int plan_run(struct gpu *g, struct batch *b, struct plan *r, struct err *e)
+{
+    int rc = 0;
+    r->used = ++g->plans->clock;
+    for (int i = 0; !rc && i < r->n; i++) {
+        rc = device_submit(g->device, r->part[i].tape, &g->plans->value, e);
+        if (!rc && i < r->n - 1)
+            rc = run_stop(g, b, &r->part[i].stop, e);
+    }
+    return rc;
+}
+
+static int run_kept(struct gpu *g, struct batch *b, const struct plan_key *key, gpu_record *record,
+                    struct err *e)
+{
+    struct plan *r = find(g->plans, key);
+    int rc = 0;
+    if (!r) {
+        r = oldest(g->plans);
+        rc = plan_record(g, b, r, record, e);
+        r->key = *key;
+    }
+    return rc ? rc : plan_run(g, b, r, e);
+}
+
+static int run_passing(struct gpu *g, struct batch *b, gpu_record *record, struct err *e)
+{
+    open_passing(g);
+    int rc = record(g, b, e);
+    rc = rc ? rc : start_passing(g, e);
+    give_up(g);
+    return rc;
+}
+
+int gpu_batch_run(struct gpu *g, struct batch *b, const struct plan_key *key, gpu_record *record,
+                  struct err *e)
+{
+    struct err ignored = {0};
+    *(u32 *)gpu_back(g, g->scratch.bad) = UINT32_MAX;
+    int rc = key ? run_kept(g, b, key, record, e) : run_passing(g, b, record, e);
+    if (!rc)
+        return gpu_wait(g, e);
+    (void)gpu_wait(g, &ignored); /* what was started reads tables and records */
+    return rc;
+}
