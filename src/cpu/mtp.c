@@ -144,13 +144,14 @@ int cpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, 
     const struct draft_check check = {g->options.drafts, depth, next, s->len, s->pending};
     if (engine_draft_check(c, &check, e))
         return -e->code;
-    for (int d = 0; d < depth; d++, logits += c->vocab) {
+    for (int d = 0; d < depth; d++) {
         struct at at = {s, 0, s->len - 1 + d, next};
         struct batch b = {.at = &at, .R = 1, .il = c->n_layers};
-        int rc = draft_row(g, &b, wide, logits, e);
+        float *made = logits ? logits + (size_t)d * (size_t)c->vocab : g->scratch.draft_logits;
+        int rc = draft_row(g, &b, wide, made, e);
         if (rc)
             return rc;
-        next = tokens[d] = engine_argmax(logits, c->vocab);
+        next = tokens[d] = engine_argmax(made, c->vocab);
         wide = g->scratch.hyper;
     }
     return 0;

@@ -85,6 +85,7 @@ static void mtp_place(const struct config *c, struct scratch *m, size_t rows, st
     m->fold = layout_floats(l, rows, (size_t)c->h);
     m->cell = layout_take(l, rows, sizeof *m->cell);
     m->wide = layout_take(l, rows, sizeof *m->wide);
+    m->draft_logits = layout_floats(l, (size_t)c->vocab, 1);
     m->last_wide = layout_floats(l, (size_t)c->S * c->h, 1);
 }
 

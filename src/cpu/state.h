@@ -158,6 +158,7 @@ struct scratch {
     float *fold;                           /* mtp: [rows][h] */
     struct at *cell;                       /* mtp: [rows] */
     const float **wide;                    /* mtp: [rows] residuals that cells are made from */
+    float *draft_logits;                   /* mtp: [vocab] */
     float *last_wide;                      /* mtp: [S*h] of the last row (prefill) */
     float *room;                           /* [members][room_floats] */
     size_t room_floats;

@@ -52,7 +52,7 @@ static void tables_fill(struct gpu *g, struct batch *b)
         segment.plane = (u32)s->plane;
         segment.pending = b->prefill ? 0 : (u32)(b->pending + r);
         segment.len = (u32)s->len;
-        for (; r < b->R && t->at[r].s == s; r++) {
+        for (; r < b->R && t->at[r].s == s && !(b->apart && r > (int)segment.first); r++) {
             int pos = t->at[r].pos, end = pos + 1;
             t->row[r] = (struct gpu_row){pos, t->at[r].token, (u32)i, (u32)t->at[r].r};
             turn(g, pos, t->rope + (size_t)r * c->rot);
@@ -124,6 +124,31 @@ void gpu_batch_of_cells(struct gpu *g, struct batch *b, int n, bool prefill)
         if (!r || b->host->at[r].s != b->host->at[r - 1].s)
             b->seq[b->n_segments++] = b->host->at[r].s;
     tables_fill(g, b);
+}
+
+void gpu_batch_of_drafts(struct gpu *g, struct batch *b, int n)
+{
+    batch_of(g, &g->host.tables[1], b);
+    b->R = b->n_segments = n;
+    b->apart = true;
+    b->il = g->base.weights->config.n_layers;
+    for (int r = 0; r < n; r++)
+        b->seq[r] = b->host->at[r].s;
+    tables_fill(g, b);
+}
+
+struct batch gpu_batch_row(const struct gpu *g, const struct batch *b, int r, struct tables *t)
+{
+    const u64 rope = (u64)r * (u64)g->base.weights->config.rot * sizeof(float);
+    struct batch one = *b;
+    *t = *b->host;
+    t->at += r;
+    one.host = t;
+    one.R = 1;
+    one.rows += (u64)r * sizeof(struct gpu_row);
+    one.rope += rope;
+    one.rope_block += rope;
+    return one;
 }
 
 void gpu_batch_round(const struct gpu *g, struct batch *b)

@@ -334,25 +334,29 @@ int gpu_embed(struct gpu *g, const struct batch *b, struct err *e)
     return rc;
 }
 
-int gpu_head_logits(struct gpu *g, int first, int n, struct err *e)
+int gpu_head_logits(struct gpu *g, const struct head_job *j, struct err *e)
 {
     const struct weights *w = g->base.weights;
     struct scratch *m = &g->scratch;
+    const size_t words = (size_t)j->n * (size_t)w->config.vocab;
+    const u64 at = (u64)j->to * (u64)w->config.vocab * sizeof(float);
     const struct gpu_best best = {.d = g->device,
                                   .t = g->tape,
-                                  .R = n,
+                                  .R = j->n,
                                   .vocab = w->config.vocab,
                                   .limit = w->config.vocab,
-                                  .first = first,
-                                  .logits = m->logits,
+                                  .first = j->first,
+                                  .logits = m->logits + at,
                                   .parts = m->best_parts,
-                                  .best = m->best,
+                                  .best = m->best + (u64)j->to * sizeof(u32),
                                   .bad = m->bad};
-    int rc = product(g, &w->head, &m->hidden, n, m->logits, e);
+    int rc = product(g, &w->head, &m->hidden, j->n, m->logits + at, e);
+    if (!rc && j->back) /* beside the search for the best */
+        rc = gpu_copy(g, m->logits + at, m->logits_back + at, words, e);
     return rc ? rc : gpu_best_record(&best, e);
 }
 
-int gpu_mtp_fold(struct gpu *g, const struct batch *b, struct err *e)
+int gpu_mtp_fold(struct gpu *g, const struct batch *b, u64 wide, struct err *e)
 {
     const struct weights *w = g->base.weights;
     const struct config *c = &w->config;
@@ -366,7 +370,7 @@ int gpu_mtp_fold(struct gpu *g, const struct batch *b, struct err *e)
         .w = embed.w,
         .scales = embed.scales,
         .biases = embed.biases,
-        .wide = m->wide,
+        .wide = wide,
         .norm_embedding = gpu_vector(g, &w->mtp.norm_embedding),
         .norm_hidden = gpu_vector(g, &w->mtp.norm_hidden),
         .embed = form.embed_codes ? m->embed.q : m->embed.x,

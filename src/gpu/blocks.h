@@ -86,10 +86,16 @@ int gpu_deltanet_commit(struct gpu *g, const struct sequence *s, int n, struct e
 int gpu_qsa_fill(struct gpu *g, const struct batch *b, const struct qsa_weights *w, struct err *e);
 int gpu_qsa_apply(struct gpu *g, const struct batch *b, const struct qsa_weights *w, struct err *e);
 
-/* --- blocks.c: logits [n][vocab] of the first n rows of scratch.hidden to scratch.logits; they are
- * rows first .. of the batch, for scratch.bad --- */
+/* --- blocks.c: logits of the first rows of scratch.hidden, and the best token of each, to rows of
+ * scratch.logits and scratch.best --- */
 
-int gpu_head_logits(struct gpu *g, int first, int n, struct err *e);
+struct head_job {
+    int n;     /* rows */
+    int first; /* of the batch that row 0 is, for scratch.bad */
+    int to;    /* row of scratch.logits and scratch.best that row 0 goes to */
+    bool back; /* logits to scratch.logits_back too */
+};
+int gpu_head_logits(struct gpu *g, const struct head_job *j, struct err *e);
 
 /* --- draft.c --- */
 
@@ -107,8 +113,8 @@ int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, 
 /* scratch.hyper = S copies of each row's embedding. */
 int gpu_embed(struct gpu *g, const struct batch *b, struct err *e);
 /* scratch.hyper = what the draft head's layer starts from, of each row's token and the residual at
- * wide[r] (scratch.wide); those may be rows of scratch.hyper: all are read before any is
+ * wide[r] (wide: rows of scratch.wide); those may be rows of scratch.hyper: all are read before any is
  * written. */
-int gpu_mtp_fold(struct gpu *g, const struct batch *b, struct err *e);
+int gpu_mtp_fold(struct gpu *g, const struct batch *b, u64 wide, struct err *e);
 
 #endif

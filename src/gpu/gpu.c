@@ -34,8 +34,9 @@ static int end_rows(struct gpu *g, const struct batch *b, struct err *e)
         .mixer = true,
         .to = &m->hidden,
     };
+    const struct head_job head = {.n = b->n_heads, .first = b->first_head, .back = true};
     int rc = gpu_hyper_read(g, &read, e);
-    return rc ? rc : gpu_head_logits(g, b->first_head, b->n_heads, e);
+    return rc ? rc : gpu_head_logits(g, &head, e);
 }
 
 static bool wanted(const struct batch *b, int r)
@@ -60,7 +61,7 @@ static int add_rows(struct gpu *g, const struct batch *b, int first, int n, stru
 static int see_end_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
-    const float *logits = gpu_back(g, g->scratch.logits);
+    const float *logits = gpu_back(g, g->scratch.logits_back);
     int n = b->n_heads;
     int rc = device_download(g->device, &g->local, g->scratch.hidden.x - g->local.address,
                              g->host.seen, (size_t)n * (size_t)c->h * sizeof(float), e);
@@ -155,7 +156,7 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
 {
     struct gpu *g = (struct gpu *)base;
     const size_t vocab = (size_t)base->weights->config.vocab;
-    const float *made = gpu_back(g, g->scratch.logits);
+    const float *made = gpu_back(g, g->scratch.logits_back);
     struct batch b;
     int rc = gpu_batch_of_rows(g, rows, R, &b, e);
     if (rc)
@@ -230,7 +231,7 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
     rc = rc ? rc : gpu_batch_run(g, &b, NULL, prefill_record, e);
     rc = rc ? rc : gpu_batch_check(g, &b, e);
     if (!rc && logits)
-        memcpy(logits, gpu_back(g, g->scratch.logits),
+        memcpy(logits, gpu_back(g, g->scratch.logits_back),
                (size_t)base->weights->config.vocab * sizeof *logits);
     rc = rc ? rc : keep_wide(g, s, e);
     if (rc)

@@ -42,6 +42,7 @@ struct plans {
     bool open;      /* g->tape is being recorded */
     uint64_t clock; /* runs of plans */
     uint64_t value; /* of what was started last */
+    uint64_t recorded;
 };
 
 int plans_open(struct gpu *g, int n, int parts, struct err *e)
@@ -80,6 +81,11 @@ void plans_close(struct gpu *g)
         mem_free(p->plan);
     mem_free(p);
     g->plans = NULL;
+}
+
+uint64_t plans_recorded(const struct gpu *g)
+{
+    return g->plans->recorded;
 }
 
 /* --- tapes --- */
@@ -207,6 +213,7 @@ static int plan_record(struct gpu *g, struct batch *b, struct plan *r, gpu_recor
                        struct err *e)
 {
     r->n = 0;
+    g->plans->recorded++;
     g->plans->recording = r;
     open_tape(g, r->part[0].tape);
     int rc = record(g, b, e);

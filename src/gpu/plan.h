@@ -32,7 +32,7 @@ struct stop {
     int il;     /* layer that the batch is in */
     const struct moe_weights *w;      /* of a visit */
     const struct layer_weights *next; /* of a visit with lookahead, or NULL */
-    int first;                        /* row, of a visit or a report */
+    int first, R;                     /* of a visit: rows first .. of R */
     enum seen what;                   /* of a report: n values a row at x */
     u64 x;
     int n;
@@ -41,6 +41,8 @@ struct stop {
 /* Tapes for n plans of at most `parts` tapes each. */
 int plans_open(struct gpu *g, int n, int parts, struct err *e);
 void plans_close(struct gpu *g); /* after gpu_wait; zeros are fine */
+
+uint64_t plans_recorded(const struct gpu *g); /* so far; for tests */
 
 /* Records the batch, or finds its plan, and runs it to its end. key NULL: no plan. After a failure
  * nothing runs any more. */

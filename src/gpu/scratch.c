@@ -22,10 +22,15 @@ static struct gpu_acts acts(struct layout *l, size_t rows, int n)
 static struct routes routes(const struct config *c, struct layout room[ROOMS], size_t rows)
 {
     struct layout *local = &room[ROOM_LOCAL], *back = &room[ROOM_BACK];
-    u64 router = floats(local, rows, (size_t)c->E);
-    u64 route = put(back, rows * (size_t)c->K, sizeof(u32));
-    u64 weight = floats(back, rows, (size_t)c->K);
-    return (struct routes){router, route, weight, floats(local, rows, 1)};
+    const size_t picks = rows * (size_t)c->K;
+    return (struct routes){
+        .router = floats(local, rows, (size_t)c->E),
+        .route = put(local, picks, sizeof(u32)),
+        .route_w = floats(local, picks, 1),
+        .open = floats(local, rows, 1),
+        .back = put(back, picks, sizeof(u32)),
+        .back_w = floats(back, picks, 1),
+    };
 }
 
 static void moe_place(struct gpu *g, struct layout room[ROOMS], size_t rows)
@@ -164,9 +169,11 @@ void gpu_scratch_place(struct gpu *g, struct layout room[ROOMS])
     ple_place(g, room, rows);
     if (g->options.drafts)
         mtp_place(g, room, rows);
-    m->logits = floats(&room[ROOM_BACK], ENGINE_ROWS_MAX, (size_t)c->vocab);
+    m->logits = floats(l, ENGINE_ROWS_MAX, (size_t)c->vocab);
+    m->logits_back = floats(&room[ROOM_BACK], ENGINE_ROWS_MAX, (size_t)c->vocab);
     m->best = put(l, ENGINE_ROWS_MAX, sizeof(u32));
     m->best_parts = put(l, 1, gpu_best_room(ENGINE_ROWS_MAX, c->vocab));
+    m->best_back = put(&room[ROOM_BACK], ENGINE_DRAFTS_MAX, sizeof(u32));
     m->bad = put(&room[ROOM_BACK], 1, sizeof(u32));
     size_t records =
         (size_t)g->base.weights->source.store->manifest.experts.n_layers * (size_t)c->E;

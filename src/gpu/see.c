@@ -81,8 +81,8 @@ int gpu_see_selected(struct gpu *g, struct batch *b, struct err *e)
 void gpu_see_routes(const struct gpu *g, const struct batch *b)
 {
     int K = g->base.weights->config.K;
-    const int *route = gpu_back(g, g->scratch.routes.route);
-    const float *weight = gpu_back(g, g->scratch.routes.route_w);
+    const int *route = gpu_back(g, g->scratch.routes.back);
+    const float *weight = gpu_back(g, g->scratch.routes.back_w);
     for (int r = 0; r < b->R; r++)
         gpu_see_ids(g, b, r, SEEN_ROUTE, route + (size_t)r * K, K);
     for (int r = 0; r < b->R; r++)

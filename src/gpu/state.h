@@ -89,7 +89,8 @@ struct batch {
     int n_segments;
     int pending; /* of a step: the engine's pending rows before it */
     bool prefill;
-    int reach; /* at least as many positions as any row sees back to the start; 0: to be
+    bool apart; /* each row is a segment of its own: drafts, of which one follows another */
+    int reach;  /* at least as many positions as any row sees back to the start; 0: to be
                        looked up */
     int first_head, n_heads;   /* rows with logits */
     const bool *want;          /* of a step: of these, which are asked for; NULL: all */
@@ -110,8 +111,9 @@ struct batch {
 /* The router's choice for each row. */
 struct routes {
     u64 router;         /* f32 [rows][E] */
-    u64 route, route_w; /* in `back`: u32 [rows][K], most likely first; f32 [rows][K] */
+    u64 route, route_w; /* u32 [rows][K], most likely first; f32 [rows][K] */
     u64 open;           /* f32 [rows] shared gate, before its sigmoid */
+    u64 back, back_w;   /* in `back`: copies of the two, where the host wants to see them */
 };
 
 /* Room for the parts of a batch of at most g->rows rows; each block names what it uses. Addresses
@@ -139,14 +141,15 @@ struct scratch {
     struct gpu_acts embed;                 /* mtp: [h] */
     struct gpu_acts streams;               /* mtp: norm, its streams one by one: [rows*S][h] */
     u64 fold;                              /* mtp: [rows][h] */
-    u64 wide;             /* mtp: u64 [rows], in `shared`: the residual each cell is made
+    u64 wide;                /* mtp: u64 [rows], in `shared`: the residual each cell is made
                                      from */
-    u64 last_wide;        /* mtp: [S*h] of the last row of a prefill */
-    u64 logits;           /* in `back`: [ENGINE_ROWS_MAX][vocab] */
-    u64 best, best_parts; /* u32 [ENGINE_ROWS_MAX]; gpu_best_room */
-    u64 bad;              /* in `back`: u32, the lowest row with a value that is not finite;
+    u64 last_wide;           /* mtp: [S*h] of the last row of a prefill */
+    u64 logits, logits_back; /* [ENGINE_ROWS_MAX][vocab]; the same in `back` */
+    u64 best, best_parts;    /* u32 [ENGINE_ROWS_MAX]; gpu_best_room */
+    u64 best_back;           /* in `back`: those of drafts */
+    u64 bad;                 /* in `back`: u32, the lowest row with a value that is not finite;
                                      0xffffffff: none. Kernels: atomicMin */
-    u64 table;            /* in `shared`: u64 [layers][E] addresses of experts */
+    u64 table;               /* in `shared`: u64 [layers][E] addresses of experts */
 };
 
 enum { ATTEND_ROWS = 64 }; /* rows whose attention is under way at once */
@@ -263,6 +266,9 @@ int gpu_batch_of_tokens(struct gpu *g, struct sequence *s, const int32_t *tokens
                         struct batch *b, struct err *e);
 /* The draft head's: b with n rows in host->at. */
 void gpu_batch_of_cells(struct gpu *g, struct batch *b, int n, bool prefill);
+void gpu_batch_of_drafts(struct gpu *g, struct batch *b, int n);
+/* Row r of b alone, with tables of the host's for it in *t. */
+struct batch gpu_batch_row(const struct gpu *g, const struct batch *b, int r, struct tables *t);
 /* For plans: reach, rounded up so that few plans do for all positions. */
 void gpu_batch_round(const struct gpu *g, struct batch *b);
 /* E_NONFINITE with the position of the first row that was spoilt. */

@@ -34,6 +34,14 @@ static int route(struct gpu *g, const struct moe_weights *w, const struct gpu_ac
     return gpu_route_record(&r, e);
 }
 
+/* For the host, at the next stop. */
+static int routes_back(struct gpu *g, const struct routes *x, int R, struct err *e)
+{
+    const size_t picks = (size_t)R * (size_t)g->base.weights->config.K;
+    int rc = gpu_copy(g, x->route, x->back, picks, e);
+    return rc ? rc : gpu_copy(g, x->route_w, x->back_w, picks, e);
+}
+
 static u64 *table_of(const struct gpu *g, int il)
 {
     return g->host.table + (size_t)il * (size_t)g->base.weights->config.E;
@@ -80,16 +88,16 @@ static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, 
 
 /* As many rows from `first` on as name at most slots_max experts together; host.uses holds those,
  * *n of them. At least one row: the pool holds what a row needs. */
-static int choose_rows(struct gpu *g, const struct batch *b, int first, int *n)
+static int choose_rows(struct gpu *g, int first, int R, int *n)
 {
     const struct config *c = &g->base.weights->config;
-    const u32 *route = gpu_back(g, g->scratch.routes.route);
-    const float *weight = gpu_back(g, g->scratch.routes.route_w);
+    const u32 *route = gpu_back(g, g->scratch.routes.back);
+    const float *weight = gpu_back(g, g->scratch.routes.back_w);
     struct host *m = &g->host;
     int r = first;
     *n = 0;
     memset(m->count, 0, (size_t)c->E * sizeof *m->count);
-    for (; r < b->R; r++) {
+    for (; r < R; r++) {
         int fresh = 0;
         for (int k = 0; k < c->K; k++)
             fresh += !m->count[route[r * c->K + k]];
@@ -148,7 +156,7 @@ void gpu_visit_close(struct gpu *g)
 static void predict(struct gpu *g, const struct batch *b, const struct layer_weights *next)
 {
     const struct config *c = &g->base.weights->config;
-    const u32 *guess = gpu_back(g, g->scratch.ahead.route);
+    const u32 *guess = gpu_back(g, g->scratch.ahead.back);
     struct host *m = &g->host;
     int n = 0;
     memset(m->count, 0, (size_t)c->E * sizeof *m->count);
@@ -172,7 +180,8 @@ static int route_ahead(struct gpu *g, const struct batch *b, const struct layer_
                                    .mixer = true,
                                    .to = &g->scratch.ahead_x};
     int rc = gpu_hyper_read(g, &read, e);
-    return rc ? rc : route(g, &next->moe, &g->scratch.ahead_x, b->R, &g->scratch.ahead, e);
+    rc = rc ? rc : route(g, &next->moe, &g->scratch.ahead_x, b->R, &g->scratch.ahead, e);
+    return rc ? rc : routes_back(g, &g->scratch.ahead, b->R, e);
 }
 
 /* The choice of rows first .. is known: a visit for as many of them as the pool holds experts for,
@@ -182,13 +191,13 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     int n, il = s->w->record_layer;
     if (!s->first)
         gpu_see_routes(g, b);
-    int rows = g->experts.rows = choose_rows(g, b, s->first, &n);
+    int rows = g->experts.rows = choose_rows(g, s->first, s->R, &n);
     int rc = stream_begin(g->stream, il, g->host.uses, n, CAUSE_DEMAND, e);
     if (rc)
         return rc;
     g->experts.n_uses = n;
     rc = take_records(g, il, n, e);
-    if (!rc && s->next && s->first + rows == b->R)
+    if (!rc && s->next && s->first + rows == s->R)
         predict(g, b, s->next);
     return rc;
 }
@@ -200,7 +209,7 @@ static int visit_rows(struct gpu *g, struct batch *b, const struct moe_weights *
 {
     int rc = 0;
     for (int r = 0, rows; !rc && r < b->R; r += rows) {
-        const struct stop s = {.run = visit_now, .w = w, .next = next, .first = r};
+        const struct stop s = {.run = visit_now, .w = w, .next = next, .first = r, .R = b->R};
         rc = gpu_stop(g, b, &s, e);
         rows = plan_passes(g) ? g->experts.rows : b->R;
         rc = rc ? rc : experts_apply(g, w, r, rows, e);
@@ -222,6 +231,8 @@ int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
     static const struct stop see = {.run = see_routes_now};
     const bool ahead = next && g->lookahead && !b->prefill && b->R <= ENGINE_ROWS_MAX;
     int rc = route(g, w, &g->scratch.mixed, b->R, &g->scratch.routes, e);
+    if (!rc && (g->options.observe || !g->experts.residency))
+        rc = routes_back(g, &g->scratch.routes, b->R, e);
     if (rc)
         return rc;
     if (g->experts.residency) {

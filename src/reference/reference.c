@@ -244,15 +244,18 @@ static int reference_draft(struct sequence *s, int32_t next, int depth, int32_t 
     const struct draft_check check = {g->options.drafts, depth, next, s->len, s->pending};
     if (engine_draft_check(c, &check, e))
         return -e->code;
-    for (int d = 0; d < depth; d++, logits += c->vocab) {
+    float *own = logits ? NULL : mem_array((size_t)c->vocab, sizeof *own);
+    int rc = logits || own ? 0 : ERR(e, E_NOMEM, "no memory for the logits of a draft");
+    for (int d = 0; !rc && d < depth; d++) {
         const struct at at = {s, 0, s->len - 1 + d, c->n_layers};
-        int rc = mtp_apply(g, &at, wide, next, logits, e);
-        if (rc)
-            return rc;
-        next = tokens[d] = engine_argmax(logits, c->vocab);
+        float *made = own ? own : logits + (size_t)d * (size_t)c->vocab;
+        rc = mtp_apply(g, &at, wide, next, made, e);
+        if (!rc)
+            next = tokens[d] = engine_argmax(made, c->vocab);
         wide = g->scratch.hyper;
     }
-    return 0;
+    mem_free(own);
+    return rc;
 }
 
 static const struct counters *reference_counters(const struct engine *g)

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 
 int drafter_init(struct drafter *d, struct model *m, const struct draft_options *o, int cap,
                  struct err *e)
@@ -21,15 +20,13 @@ int drafter_init(struct drafter *d, struct model *m, const struct draft_options 
         return -e->code;
     if (!m->drafts || o->source == DRAFTS_LOOKUP || o->hook)
         return 0;
-    d->logits = mem_array((size_t)o->most * (size_t)m->weights.config.vocab, sizeof *d->logits);
-    d->head = d->logits != NULL;
-    return d->head ? 0 : ERR(e, E_NOMEM, "no memory for the logits of %d drafts", o->most);
+    d->head = true;
+    return 0;
 }
 
 void drafter_free(struct drafter *d)
 {
     lookup_free(&d->lookup);
-    mem_free(d->logits);
 }
 
 void drafter_push(struct drafter *d, int32_t token)
@@ -43,7 +40,7 @@ static int guess_head(struct drafter *d, struct sequence *seq, int depth, int32_
     const int32_t next = d->lookup.tokens[d->lookup.n - 1];
     const uint64_t start = clock_ns();
     struct err e = {0};
-    if (d->m->engine->ops->draft(seq, next, depth, out, d->logits, &e)) {
+    if (d->m->engine->ops->draft(seq, next, depth, out, NULL, &e)) {
         log_say(LOG_WARN, "this answer goes on without the draft head: %s", e.msg);
         d->head = false;
         return 0;

@@ -30,7 +30,6 @@ struct drafter {
     struct model *m; /* borrowed; its pace is kept up */
     struct draft_options o;
     struct lookup lookup;
-    float *logits;          /* [most][vocab], the head's; NULL without */
     bool head;              /* the head drafts */
     enum draft_kind latest; /* where the drafts being verified came from */
 };
