@@ -164,14 +164,17 @@ static int fake_commit(struct engine *g, struct sequence *s, int n, struct err *
 static int fake_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
                       struct err *e)
 {
+    static float room[1 << 16]; /* for those who want tokens alone */
     const int vocab = s->engine->base.weights->config.vocab;
     (void)e;
     assert(depth >= 1 && depth <= ENGINE_DRAFTS_MAX && s->pending == 0 && s->len > 0);
-    for (int d = 0; d < depth; d++, logits += vocab) {
+    assert(vocab <= 1 << 16);
+    for (int d = 0; d < depth; d++) {
+        float *made = logits ? logits + (size_t)d * (size_t)vocab : room;
         assert(s->len + d < s->ctx);
         s->tokens[s->len + d] = next;
-        aid_fake_logits(s->tokens, (size_t)(s->len + d + 1), vocab, logits);
-        next = tokens[d] = engine_argmax(logits, vocab);
+        aid_fake_logits(s->tokens, (size_t)(s->len + d + 1), vocab, made);
+        next = tokens[d] = engine_argmax(made, vocab);
     }
     return 0;
 }
