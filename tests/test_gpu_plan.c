@@ -62,8 +62,8 @@ static void a_shape_is_recorded_once(void **state)
     aid_run_close(&r);
 }
 
-/* Each choice of rows, from one to another, of a step of R: the logits that all give. Each is a shape
- * of its own. */
+/* Each choice of rows, from one to another, of a step of R: the logits that all give. Each is a
+ * shape of its own. */
 static void check_windows(struct aid_run *r, int R, const float *all, float *some)
 {
     struct err e = {0};

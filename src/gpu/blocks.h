@@ -113,8 +113,8 @@ int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, 
 /* scratch.hyper = S copies of each row's embedding. */
 int gpu_embed(struct gpu *g, const struct batch *b, struct err *e);
 /* scratch.hyper = what the draft head's layer starts from, of each row's token and the residual at
- * wide[r] (wide: rows of scratch.wide); those may be rows of scratch.hyper: all are read before any is
- * written. */
+ * wide[r] (wide: rows of scratch.wide); those may be rows of scratch.hyper: all are read before any
+ * is written. */
 int gpu_mtp_fold(struct gpu *g, const struct batch *b, u64 wide, struct err *e);
 
 #endif

@@ -4,8 +4,9 @@
  * Resident, the device finds each record by a table that was written once, and the host takes no
  * part. Else there is a stop behind the router: the host reads the choice, opens a visit of the
  * stream, waits for its records, and writes their addresses into the table, in front of the tape
- * that uses them. The visit stays open, its records pinned, until that tape has ended. Rows whose experts do not all fit into the pool at once go in several visits: results
- * depend on a row's own experts alone. */
+ * that uses them. The visit stays open, its records pinned, until that tape has ended. Rows whose
+ * experts do not all fit into the pool at once go in several visits: results depend on a row's own
+ * experts alone. */
 #include <string.h>
 
 #include "gpu/blocks.h"

@@ -127,8 +127,9 @@ struct engine_ops {
     int (*commit)(struct engine *g, struct sequence *s, int n, struct err *e);
     /* Draft logits for the tokens after `next`, where `next` follows the committed tokens: logits
      * [depth][vocab], depth 1..ENGINE_DRAFTS_MAX; draft d+1 is chained on the argmax of draft d,
-     * written to tokens[depth]. logits NULL: only the tokens are wanted. Needs committed tokens and no pending rows (else E_ARG). Leaves the
-     * state as it is. E_UNSUPPORTED without a draft head or without o->drafts. */
+     * written to tokens[depth]. logits NULL: only the tokens are wanted. Needs committed tokens and
+     * no pending rows (else E_ARG). Leaves the state as it is. E_UNSUPPORTED without a draft head
+     * or without o->drafts. */
     int (*draft)(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
                  struct err *e);
     /* The committed state as bytes, appended; pending rows are no part of it. restore needs a
