@@ -42,16 +42,17 @@ static int visit(struct stream *st, int il, const struct stream_use *uses, int n
 static int measure(const struct store *s, int n, enum cause cause, double disk, struct err *e)
 {
     const struct expert_layout *x = &s->manifest.experts;
-    struct counters c = {.n_layers = x->n_layers};
+    struct counters c = {0};
     struct stream_use *uses = mem_zalloc((size_t)x->E, sizeof *uses);
     struct stream *st = NULL;
-    c.layer = mem_zalloc((size_t)x->n_layers, sizeof *c.layer);
     const struct stream_options o = {.bits = store_bits_best(s),
                                      .slots = 4 * stream_slots_min(s),
                                      .no_lookahead = true,
                                      .counters = &c};
     n = n < x->E ? n : x->E;
-    int rc = uses && c.layer ? stream_open(s, &o, &st, e) : ERR(e, E_NOMEM, "out of memory");
+    int rc = counters_open(&c, x->n_layers, x->E, e);
+    rc = rc || uses ? rc : ERR(e, E_NOMEM, "out of memory");
+    rc = rc ? rc : stream_open(s, &o, &st, e);
     uint64_t start = 0, v = 0, bytes = 0, read_ns = 0;
     while (!rc && (!start || clock_seconds_since(start) < seconds)) {
         choose(x->E, n, v, uses);
@@ -70,7 +71,7 @@ static int measure(const struct store *s, int n, enum cause cause, double disk, 
         printf("%-8s %3d experts a visit  %5.2f GB/s, %5.2f while reads were open: %.2f of %.2f\n",
                cause_name(cause), n, all, open, open / disk, disk);
     stream_close(st);
-    mem_free(c.layer);
+    counters_close(&c);
     mem_free(uses);
     return rc;
 }

@@ -56,9 +56,9 @@ void aid_stream_start(struct aid_stream *a, const struct stream_options *o)
 {
     struct err e = {0};
     struct stream_options mine = *o;
-    a->counters = (struct counters){.n_layers = a->store->manifest.experts.n_layers};
-    a->counters.layer = mem_zalloc((size_t)a->counters.n_layers, sizeof *a->counters.layer);
-    assert_non_null(a->counters.layer);
+    const struct expert_layout *x = &a->store->manifest.experts;
+    a->counters = (struct counters){0};
+    assert_ok(counters_open(&a->counters, x->n_layers, x->E, &e), e);
     mine.counters = &a->counters;
     assert_ok(stream_open(a->store, &mine, &a->stream, &e), e);
 }
@@ -66,9 +66,8 @@ void aid_stream_start(struct aid_stream *a, const struct stream_options *o)
 void aid_stream_stop(struct aid_stream *a)
 {
     stream_close(a->stream);
-    mem_free(a->counters.layer);
+    counters_close(&a->counters);
     a->stream = NULL;
-    a->counters.layer = NULL;
 }
 
 void aid_stream_close(struct aid_stream *a)

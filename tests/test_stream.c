@@ -14,8 +14,32 @@ static uint64_t reads_of(const struct counters *c, enum cause cause)
     return c->reads[cause][2] + c->reads[cause][3] + c->reads[cause][4];
 }
 
+/* What the experts of a layer add up to is what the layer says. */
+static void check_experts(const struct counters *c, int il)
+{
+    const struct layer_counters *x = &c->layer[il];
+    struct expert_counters all = {0}, one[64];
+    assert_true(c->n_experts <= 64);
+    counters_experts(c, il, one);
+    for (int ie = 0; ie < c->n_experts; ie++) {
+        all.selected += one[ie].selected;
+        all.hits += one[ie].hits;
+        all.misses += one[ie].misses;
+        all.prefetched += one[ie].prefetched;
+        all.reads += one[ie].reads;
+        all.read_bytes += one[ie].read_bytes;
+    }
+    assert_int_equal(all.selected, x->selected);
+    assert_int_equal(all.hits, x->hits);
+    assert_int_equal(all.misses, x->misses);
+    assert_int_equal(all.prefetched, x->prefetched);
+    assert_int_equal(all.reads, x->reads);
+    assert_int_equal(all.read_bytes, x->read_bytes);
+}
+
 static void check_counters(const struct aid_stream *a)
 {
+    uint64_t records = 0, bytes = 0;
     uint64_t misses = 0, prefetched = 0, accounted = 0;
     const struct counters *c = &a->counters;
     for (int il = 0; il < c->n_layers; il++) {
@@ -25,12 +49,17 @@ static void check_counters(const struct aid_stream *a)
         assert_true(x->prefetched <= x->predicted);
         misses += x->misses;
         prefetched += x->prefetched;
+        records += x->reads;
+        bytes += x->read_bytes;
+        check_experts(c, il);
         accounted += x->prefetch_used + x->prefetch_late + x->prefetch_wasted;
         misses -= x->prefetch_late;
     }
     assert_true(accounted <= prefetched);
     assert_int_equal(reads_of(c, CAUSE_LOOKAHEAD), prefetched);
     uint64_t reads = reads_of(c, CAUSE_DEMAND) + reads_of(c, CAUSE_PREFILL);
+    assert_int_equal(records, reads + prefetched + reads_of(c, CAUSE_WARM));
+    assert_int_equal(bytes, counters_sum(c).read_bytes - c->bytes[CAUSE_NGRAM]);
     assert_true(reads <= misses); /* fewer when a read was under way already */
 }
 

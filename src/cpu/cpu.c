@@ -136,8 +136,8 @@ static int cpu_step(struct engine *base, const struct row *rows, int R, const bo
     }
     g->pending.rows += R;
     g->pending.used += R;
-    g->counters.steps++;
-    g->counters.rows += (uint64_t)R;
+    counters_add(&g->counters.steps, 1);
+    counters_add(&g->counters.rows, (uint64_t)R);
     return 0;
 }
 
@@ -186,7 +186,7 @@ static int cpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
         memcpy(s->wide, g->scratch.last_wide, (size_t)c->S * c->h * sizeof *s->wide);
     s->plane = !s->plane;
     s->len += n;
-    g->counters.prefill_tokens += (uint64_t)n;
+    counters_add(&g->counters.prefill_tokens, (uint64_t)n);
     return 0;
 }
 

@@ -126,7 +126,7 @@ void cpu_hyper_read(struct cpu *g, const struct hyper_job *j)
     each_row(g, j->R * x.parts, norm_item, &x);
     cpu_linear_apply(g, down, j->mixer ? 1 : 2);
     each_row(g, j->R, low_item, &x);
-    g->counters.touched_bytes += matrix_bytes(&j->w->up, j->w->up.rows);
+    counters_add(&g->counters.touched_bytes, matrix_bytes(&j->w->up, j->w->up.rows));
     team_run(g->team, c->h / x.cols * ((j->R + MIX_ROWS - 1) / MIX_ROWS), mix_item, &x);
 }
 

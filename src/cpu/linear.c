@@ -155,7 +155,7 @@ void cpu_linear_apply(struct cpu *g, const struct product *p, int n)
     assert(n <= LINEAR_MOST);
     for (int q = 0; q < n; q++)
         all += matrix_bytes(p[q].m, p[q].m->rows);
-    g->counters.touched_bytes += all;
+    counters_add(&g->counters.touched_bytes, all);
     share = n && p[0].R > FEW_ROWS ? share * 4 : share; /* an item takes longer: smaller ones */
     size_t want = all / share < BLOCK_MIN ? BLOCK_MIN : all / share;
     want = want > BLOCK_MAX ? BLOCK_MAX : want;

@@ -73,7 +73,7 @@ void cpu_close(struct engine *base)
     os_pages_free(&g->pages);
     weights_free(&g->weights);
     dense_free(&g->dense);
-    mem_free(g->counters.layer);
+    counters_close(&g->counters);
     mem_free(g);
 }
 
@@ -183,10 +183,9 @@ static int open_stream(struct cpu *g, const struct budget *b, struct err *e)
     int heads = 0;
     for (int m = 0; m < c->n_ple; m++)
         heads += g->weights.ngram[m].n_heads;
-    n->n_layers = x->n_layers;
-    n->layer = mem_zalloc((size_t)x->n_layers, sizeof *n->layer);
-    if (!n->layer)
-        return ERR(e, E_NOMEM, "no memory for counters");
+    if (counters_open(n, x->n_layers, x->E, e))
+        return -e->code;
+    n->budget_bytes = b->memory;
     n->dense_bytes = s->dense.size;
     n->sequence_bytes = cpu_sequence_bytes(g, o->ctx) * (uint64_t)o->n_sequences;
     const struct stream_options so = {.bits = o->expert_bits,

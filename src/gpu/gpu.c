@@ -177,8 +177,8 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     }
     g->pending.rows += R;
     g->pending.used += R;
-    g->counters.steps++;
-    g->counters.rows += (uint64_t)R;
+    counters_add(&g->counters.steps, 1);
+    counters_add(&g->counters.rows, (uint64_t)R);
     return 0;
 }
 
@@ -238,7 +238,7 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
         return rc;
     s->plane = !s->plane;
     s->len += n;
-    g->counters.prefill_tokens += (uint64_t)n;
+    counters_add(&g->counters.prefill_tokens, (uint64_t)n);
     return 0;
 }
 

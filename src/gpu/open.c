@@ -88,7 +88,7 @@ void gpu_close(struct engine *base)
         device_free(g->device, buffers[i]);
     device_close(g->device);
     os_pages_free(&g->pages);
-    mem_free(g->counters.layer);
+    counters_close(&g->counters);
     mem_free(g);
 }
 
@@ -287,10 +287,9 @@ static int open_stream(struct gpu *g, const struct budget *b, bool resident, str
     int heads = 0;
     for (int m = 0; m < w->config.n_ple; m++)
         heads += w->ngram[m].n_heads;
-    n->n_layers = x->n_layers;
-    n->layer = mem_zalloc((size_t)x->n_layers, sizeof *n->layer);
-    if (!n->layer)
-        return ERR(e, E_NOMEM, "no memory for counters");
+    if (counters_open(n, x->n_layers, x->E, e))
+        return -e->code;
+    n->budget_bytes = b->memory;
     n->sequence_bytes = (uint64_t)gpu_sequence_bytes(g, o->ctx) * (uint64_t)o->n_sequences;
     const struct stream_options so = {.bits = o->expert_bits,
                                       .miss_bits = o->miss_bits,

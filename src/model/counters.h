@@ -1,11 +1,13 @@
 /* What a run did, for those who want to know why it was fast or slow: one struct, filled by the
  * engine and its stream, read by the command line and a server alike. A counter costs an add. Owned
- * by the engine, written by the thread that steps it (and, where it says so, by readers with atomic
- * adds); reading it during a step may see half of that step. */
+ * by the engine, written by the thread that steps it alone, with counters_add. Any other thread may
+ * read it meanwhile, by counters_read and counters_experts, and may then see half of a step. */
 #ifndef MODEL_COUNTERS_H
 #define MODEL_COUNTERS_H
 
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* Why bytes are read, or waited for. */
 enum cause { CAUSE_DEMAND, CAUSE_LOOKAHEAD, CAUSE_PREFILL, CAUSE_WARM, CAUSE_NGRAM, CAUSE_COUNT };
@@ -26,11 +28,19 @@ struct layer_counters {
     uint64_t prefetch_late;   /* found under way: the visit had to wait for the rest */
     uint64_t prefetch_wasted; /* evicted without use */
     uint64_t cut;             /* dropped by cut_weak */
+    uint64_t reads;           /* records asked of the disk, whatever the cause */
+    uint64_t read_bytes;      /* and what came of them */
+};
+
+/* Of one expert of a record layer: what layer_counters says of all of them. */
+struct expert_counters {
+    uint64_t selected, hits, misses, prefetched, reads, read_bytes;
 };
 
 struct counters {
-    int n_layers;                 /* record layers */
-    struct layer_counters *layer; /* [n_layers] */
+    int n_layers, n_experts;        /* record layers, experts of each */
+    struct layer_counters *layer;   /* [n_layers] */
+    struct expert_counters *expert; /* [n_layers][n_experts] */
     uint64_t steps, rows, prefill_tokens;
     uint64_t reads[CAUSE_COUNT][COUNTER_BITS_MAX]; /* records; n-gram blocks count under [0] */
     uint64_t bytes[CAUSE_COUNT];                   /* from disk */
@@ -38,7 +48,25 @@ struct counters {
     uint64_t read_ns;       /* at least one demand or prefill read was open */
     uint64_t touched_bytes; /* weights that products went through */
     uint64_t pool_slots, pool_bytes, dense_bytes, sequence_bytes, scratch_bytes; /* sizes */
+    uint64_t budget_bytes; /* what all of these must fit; 0: the engine has no such limit */
 };
+
+/* Takes the arrays, all zeros; other fields stay as they are. On failure nothing is held. */
+int counters_open(struct counters *c, int n_layers, int n_experts, struct err *e);
+void counters_close(struct counters *c); /* zeros are fine */
+
+/* n more. For the writing thread alone. */
+static inline void counters_add(uint64_t *counter, uint64_t n)
+{
+    const uint64_t now = __atomic_load_n(counter, __ATOMIC_RELAXED) + n;
+    __atomic_store_n(counter, now, __ATOMIC_RELAXED);
+}
+
+/* How things stand, from any thread: to was opened with as many layers. Its experts stay as they
+ * are. */
+void counters_read(const struct counters *c, struct counters *to);
+/* The experts of layer il, out [n_experts]. */
+void counters_experts(const struct counters *c, int il, struct expert_counters *out);
 
 /* Over causes, and over layers. */
 struct counters_sum {

@@ -130,6 +130,11 @@ static inline struct layer_counters *layer_of(const struct stream *st, int key)
     return &st->counters->layer[key / st->experts->E];
 }
 
+static inline struct expert_counters *expert_of(const struct stream *st, int key)
+{
+    return &st->counters->expert[key];
+}
+
 /* --- reads.c --- */
 
 int reads_open(struct stream *st, struct err *e);

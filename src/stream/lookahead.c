@@ -68,7 +68,7 @@ void stream_predict(struct stream *st, int il, const int *experts, int n)
     a->il = il;
     a->n = n;
     a->next = 0;
-    st->counters->layer[il].predicted += (uint64_t)n;
+    counters_add(&st->counters->layer[il].predicted, (uint64_t)n);
     for (int i = 0; i < n; i++) {
         a->expert[i] = experts[i];
         int at = st->pool.where[key_of(st, il, experts[i])];
@@ -92,7 +92,8 @@ bool lookahead_start_next(struct stream *st)
             a->next = a->n; /* no room but that of other predictions */
             return false;
         }
-        st->counters->layer[a->il].prefetched++;
+        counters_add(&st->counters->layer[a->il].prefetched, 1);
+        counters_add(&expert_of(st, key)->prefetched, 1);
         reads_start_record(st, slot, CAUSE_LOOKAHEAD, st->o.bits);
         return true;
     }

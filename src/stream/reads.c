@@ -40,7 +40,7 @@ void reads_wait(struct stream *st, enum cause cause)
     assert(st->n_flight);
     uint64_t start = clock_ns();
     take_ended(st, true);
-    st->counters->wait_ns[cause] += clock_ns() - start;
+    counters_add(&st->counters->wait_ns[cause], clock_ns() - start);
     reads_pump(st);
 }
 
@@ -54,7 +54,7 @@ void reads_drop(struct stream *st, int slot)
 {
     const struct slot *s = &st->pool.slot[slot];
     if (s->prefetch)
-        layer_of(st, s->key)->prefetch_wasted++;
+        counters_add(&layer_of(st, s->key)->prefetch_wasted, 1);
     pool_drop(&st->pool, slot);
 }
 
@@ -116,7 +116,7 @@ static void op_release(struct stream *st, struct op *op)
     st->n_flight--;
     st->n_by_cause[op->cause]--;
     if (is_wanted(op->cause) && !--st->n_wanted)
-        st->counters->read_ns += clock_ns() - st->wanted_since;
+        counters_add(&st->counters->read_ns, clock_ns() - st->wanted_since);
     op->next = st->free_op;
     st->free_op = op;
 }
@@ -132,7 +132,9 @@ void reads_start_record(struct stream *st, int slot, enum cause cause, int bits)
     op->bits = bits;
     op->off = (uint64_t)s->key * f->records->stride;
     op->len = (size_t)f->records->stride;
-    st->counters->reads[cause][bits]++;
+    counters_add(&st->counters->reads[cause][bits], 1);
+    counters_add(&layer_of(st, s->key)->reads, 1);
+    counters_add(&expert_of(st, s->key)->reads, 1);
     st->reader->ops->submit(st->reader, &(struct read_request){.file = f->file,
                                                                .off = op->off,
                                                                .to = pool_bytes(&st->pool, slot),
@@ -150,7 +152,7 @@ void reads_start_rows(struct stream *st, int from, int to, uint64_t off, size_t 
     op->generation = st->rows.generation;
     op->off = off;
     op->len = len;
-    st->counters->reads[CAUSE_NGRAM][0] += len / READER_ALIGN;
+    counters_add(&st->counters->reads[CAUSE_NGRAM][0], len / READER_ALIGN);
     st->reader->ops->submit(st->reader,
                             &(struct read_request){.file = st->rows.file,
                                                    .off = off,
@@ -191,6 +193,8 @@ static void record_ended(struct stream *st, const struct op *op, const struct re
     struct slot *s = &st->pool.slot[op->slot];
     int pin = s->pin;
     if (!r->error) {
+        counters_add(&layer_of(st, s->key)->read_bytes, op->len);
+        counters_add(&expert_of(st, s->key)->read_bytes, op->len);
         pool_arrived(&st->pool, op->slot);
         if (pin != POOL_NONE)
             visit_arrived(st, pin);
@@ -199,7 +203,7 @@ static void record_ended(struct stream *st, const struct op *op, const struct re
     struct err e = {0};
     describe(st, op, r->error, &e);
     if (s->prefetch)
-        layer_of(st, s->key)->prefetch_wasted++;
+        counters_add(&layer_of(st, s->key)->prefetch_wasted, 1);
     pool_failed(&st->pool, op->slot);
     if (pin != POOL_NONE)
         visit_failed(st, pin, &e);
@@ -218,7 +222,7 @@ static void rows_ended(struct stream *st, const struct op *op, const struct read
 static void ended(struct stream *st, const struct read_result *r)
 {
     struct op *op = r->user;
-    st->counters->bytes[op->cause] += r->error ? 0 : op->len;
+    counters_add(&st->counters->bytes[op->cause], r->error ? 0 : op->len);
     op_release(st, op);
     if (op->kind == OP_RECORD)
         record_ended(st, op, r);

@@ -106,7 +106,7 @@ void stream_close(struct stream *st)
     mem_free(st->lookahead.warm);
     mem_free(st->op);
     mem_free(st->op_room);
-    mem_free(st->own.layer);
+    counters_close(&st->own);
     mem_free(st);
 }
 
@@ -163,9 +163,7 @@ static int open_counters(struct stream *st, struct err *e)
     st->counters = st->o.counters ? st->o.counters : &st->own;
     if (st->o.counters)
         return 0;
-    st->own.n_layers = st->experts->n_layers;
-    st->own.layer = mem_zalloc((size_t)st->experts->n_layers, sizeof *st->own.layer);
-    return st->own.layer ? 0 : ERR(e, E_NOMEM, "out of memory for counters");
+    return counters_open(&st->own, st->experts->n_layers, st->experts->E, e);
 }
 
 /* A reader takes all kinds of reads at once: as many as any reader may. */

@@ -185,6 +185,17 @@ static void choose_kept(struct stream *st)
         v->entry[v->order[k]].keep = false;
 }
 
+static void count_use(struct stream *st, int key, int rows, bool hit)
+{
+    struct layer_counters *c = layer_of(st, key);
+    struct expert_counters *x = expert_of(st, key);
+    counters_add(&c->selected, (uint64_t)rows);
+    counters_add(&c->uses, 1);
+    counters_add(hit ? &c->hits : &c->misses, 1);
+    counters_add(&x->selected, (uint64_t)rows);
+    counters_add(hit ? &x->hits : &x->misses, 1);
+}
+
 /* A resident record is pinned, one that is being read is waited for, the rest is to be read. */
 static void resolve(struct stream *st, int i)
 {
@@ -195,13 +206,10 @@ static void resolve(struct stream *st, int i)
     struct slot *s = at == POOL_NONE ? NULL : &st->pool.slot[at];
     bool hit = st->o.pool == ENGINE_POOL_MAP || (s && s->state == SLOT_READY);
     pool_count(&st->pool, key, x->use.rows);
-    c->selected += (uint64_t)x->use.rows;
-    c->uses++;
-    c->hits += hit;
-    c->misses += !hit;
+    count_use(st, key, x->use.rows, hit);
     if (s) {
-        c->prefetch_used += s->prefetch && hit;
-        c->prefetch_late += s->prefetch && !hit;
+        if (s->prefetch)
+            counters_add(hit ? &c->prefetch_used : &c->prefetch_late, 1);
         s->prefetch = false;
         s->pin = i;
         x->slot = at;
@@ -249,7 +257,7 @@ static bool cut_late(struct stream *st)
             continue;
         let_go(st, i);
         v->entry[i].state = ENTRY_CUT;
-        st->counters->layer[v->il].cut++;
+        counters_add(&st->counters->layer[v->il].cut, 1);
     }
     v->wait_from = v->wait_to;
     v->n_unready = 0;
