@@ -317,6 +317,44 @@ static void test_health_models_metrics(void **state)
     aid_answer_free(&a);
 }
 
+static uint64_t count_at(const json_t *v, const char *at)
+{
+    assert_true(json_is_integer(aid_at(v, at)));
+    return (uint64_t)json_integer_value(aid_at(v, at));
+}
+
+static void test_figures(void **state)
+{
+    uint64_t used = 0;
+    (void)state;
+    json_t *v = get("/v1/stats", 200);
+    assert_string_equal(aid_string(v, "object"), "stats");
+    assert_string_equal(aid_string(v, "state"), "ok");
+    assert_string_equal(aid_string(v, "engine"), "cpu");
+    assert_string_equal(aid_string(v, "address"), server.url);
+    assert_int_equal(count_at(v, "pid"), server.pid);
+    assert_int_equal(count_at(v, "requests.sequences"), 2);
+    assert_true(count_at(v, "tokens.prompt") > 0 && count_at(v, "tokens.generated") > 0);
+    assert_true(count_at(v, "memory.rss_bytes") > count_at(v, "memory.dense_bytes"));
+    assert_true(count_at(v, "memory.budget_bytes") > count_at(v, "memory.pool_bytes"));
+    const json_t *layers = aid_at(v, "layers");
+    const uint64_t selected = count_at(v, "layers.0.selected");
+    assert_true(json_array_size(layers) > 1);
+    assert_true(json_is_real(aid_at(v, "layers.0.hit_rate")));
+    assert_true(count_at(v, "experts.hits") >= count_at(v, "layers.0.hits"));
+    json_decref(v);
+    v = get("/v1/stats/experts/0", 200);
+    for (size_t i = 0; i < json_array_size(aid_at(v, "experts")); i++) {
+        const json_t *x = json_array_get(aid_at(v, "experts"), i);
+        assert_int_equal(count_at(x, "expert"), i);
+        used += count_at(x, "selected");
+    }
+    assert_int_equal(used, selected);
+    json_decref(v);
+    json_decref(get("/v1/stats/experts/99", 404));
+    json_decref(get("/v1/stats/experts/x", 404));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_cancelling_by_name),
         cmocka_unit_test(test_two_live_requests_have_two_names),
         cmocka_unit_test(test_health_models_metrics),
+        cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -2,6 +2,7 @@
 #include "model/counters.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
 
 #include "base/mem.h"
@@ -23,6 +24,32 @@ struct counters_sum counters_sum(const struct counters *c)
     for (int il = 0; il < c->n_layers; il++) {
         sum.hits += c->layer[il].hits;
         sum.misses += c->layer[il].misses;
+    }
+    return sum;
+}
+
+double counters_hit_rate(uint64_t hits, uint64_t misses)
+{
+    return hits + misses ? (double)hits / (double)(hits + misses) : NAN;
+}
+
+struct layer_counters counters_layers(const struct counters *c)
+{
+    struct layer_counters sum = {0};
+    for (int il = 0; il < c->n_layers; il++) {
+        const struct layer_counters *x = &c->layer[il];
+        sum.selected += x->selected;
+        sum.uses += x->uses;
+        sum.hits += x->hits;
+        sum.misses += x->misses;
+        sum.predicted += x->predicted;
+        sum.prefetched += x->prefetched;
+        sum.prefetch_used += x->prefetch_used;
+        sum.prefetch_late += x->prefetch_late;
+        sum.prefetch_wasted += x->prefetch_wasted;
+        sum.cut += x->cut;
+        sum.reads += x->reads;
+        sum.read_bytes += x->read_bytes;
     }
     return sum;
 }

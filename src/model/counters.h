@@ -73,5 +73,8 @@ struct counters_sum {
     uint64_t read_bytes, hits, misses;
 };
 struct counters_sum counters_sum(const struct counters *c);
+/* Of those asked for, the share that was there; NAN: none were. */
+double counters_hit_rate(uint64_t hits, uint64_t misses);
+struct layer_counters counters_layers(const struct counters *c); /* every one, over layers */
 
 #endif

@@ -93,6 +93,11 @@ int engine_draft_check(const struct config *c, const struct draft_check *d, stru
     return 0;
 }
 
+const struct counters *engine_counters(const struct engine *g)
+{
+    return g->ops->counters ? g->ops->counters(g) : NULL;
+}
+
 int32_t engine_argmax(const float *logits, int vocab)
 {
     int32_t best = 0;

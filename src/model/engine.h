@@ -180,6 +180,9 @@ struct draft_check {
 };
 int engine_draft_check(const struct config *c, const struct draft_check *d, struct err *e);
 
+/* What it counts, or NULL. */
+const struct counters *engine_counters(const struct engine *g);
+
 /* argmax with ties to the lower index. */
 int32_t engine_argmax(const float *logits, int vocab);
 

@@ -54,8 +54,7 @@ static void summarise(struct bench_part *p, int n)
 int bench_run(struct model *m, const struct bench_options *o, struct bench_result *r, struct err *e)
 {
     struct bench b = {.m = m, .o = o, .r = r};
-    const struct engine_ops *ops = m->engine->ops;
-    *r = (struct bench_result){.counted = ops->counters && ops->counters(m->engine)};
+    *r = (struct bench_result){.counted = engine_counters(m->engine) != NULL};
     if (o->prompt_tokens + o->tokens + ENGINE_DRAFTS_MAX + 1 > m->ctx)
         return ERR(e, E_LIMIT, "a prompt of %d tokens and %d behind it do not fit a context of %d",
                    o->prompt_tokens, o->tokens, m->ctx);
@@ -119,8 +118,7 @@ static void close_all(struct bench *b)
 
 static struct tally tally_now(const struct bench *b)
 {
-    const struct engine_ops *ops = b->m->engine->ops;
-    const struct counters *c = ops->counters ? ops->counters(b->m->engine) : NULL;
+    const struct counters *c = engine_counters(b->m->engine);
     return c ? (struct tally){counters_sum(c), c->touched_bytes, c->read_ns} : (struct tally){0};
 }
 

@@ -260,6 +260,8 @@ void schedule_stats(struct schedule *s, struct schedule_stats *out)
     out->queued = s->n_queued;
     out->draining = s->draining;
     pthread_mutex_unlock(&s->lock);
+    out->fed_tokens = atomic_load(&s->fed_tokens);
+    out->made_tokens = atomic_load(&s->made_tokens);
     out->prefix_entries = p.entries;
     out->prefix_bytes = p.bytes;
     out->saved_entries = p.files;

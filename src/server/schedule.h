@@ -71,6 +71,7 @@ struct schedule_stats {
     bool draining;
     uint64_t n_submitted, n_refused; /* refused: E_BUSY */
     uint64_t n_done, n_cancelled, n_failed;
+    uint64_t fed_tokens, made_tokens; /* of prompts (not the cached ones) and answers, up to now */
     uint64_t prompt_tokens, cached_tokens, generated_tokens; /* of requests that ended */
     uint64_t drafted_tokens, accepted_tokens;
     double queue_s, prefill_s, decode_s; /* the same, summed */

@@ -6,6 +6,8 @@
 #ifndef SERVER_SCHEDULE_INSIDE_H
 #define SERVER_SCHEDULE_INSIDE_H
 
+#include <stdatomic.h>
+
 #include "base/thread.h"
 #include "server/prefix.h"
 #include "server/schedule.h"
@@ -55,6 +57,8 @@ struct schedule {
     bool draining, stop;
     struct look *looks;
     struct schedule_stats sums;
+
+    atomic_uint_fast64_t fed_tokens, made_tokens; /* the worker adds, anyone reads */
 
     /* The worker's own. */
     struct slot slots[BATCH_MAX];

@@ -15,6 +15,7 @@
 #include "server/openai.h"
 #include "server/page.h"
 #include "server/session.h"
+#include "server/stats.h"
 #include "server/status.h"
 
 enum { BODIES_FACTOR = 8 }; /* bodies held at once, in largest ones */
@@ -53,6 +54,8 @@ static const struct route routes[] = {
     {"GET", "/api/ps", false, ollama_tags},
     {"POST", "/api/show", false, ollama_show},
     {"GET", "/api/version", false, ollama_version},
+    {"GET", "/v1/stats", false, stats_all},
+    {"GET", "/v1/stats/experts/*", false, stats_experts},
     {"GET", "/v1/requests", false, status_requests},
     {"POST", "/v1/requests/*/cancel", false, status_cancel},
 };
@@ -142,7 +145,8 @@ struct ask_defaults server_defaults(struct server *s)
 int server_ready(struct server *s, struct model *m, struct err *e)
 {
     s->model = m;
-    if (schedule_open(m, &s->o.schedule, &s->schedule, e))
+    if (schedule_open(m, &s->o.schedule, &s->schedule, e) ||
+        meter_open(s->schedule, engine_counters(m->engine), &s->meter, e))
         return -e->code;
     atomic_store(&s->ready, true);
     return 0;
@@ -170,6 +174,7 @@ void server_close(struct server *s)
         http_stop(s->http);
     while (s->pump && pump_replies(s->pump))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    meter_close(s->meter);
     if (s->schedule)
         schedule_close(s->schedule);
     pump_close(s->pump);

@@ -8,6 +8,7 @@
 #include "server/http.h"
 #include "server/kept.h"
 #include "server/keys.h"
+#include "server/meter.h"
 #include "server/reply.h"
 #include "server/server.h"
 
@@ -18,6 +19,7 @@ struct server {
     struct pump *pump;
     struct model *model;       /* borrowed; set before `schedule` */
     struct schedule *schedule; /* owned */
+    struct meter *meter;       /* owned; of `schedule` */
     atomic_bool ready, draining;
     struct kept *responses; /* what clients may go on from */
     struct kept *sessions;

@@ -11,11 +11,15 @@
 
 enum { LIST_MAX = 256 };
 
+const char *status_word(struct server *s)
+{
+    return atomic_load(&s->draining) ? "draining" : atomic_load(&s->ready) ? "ok" : "loading";
+}
+
 void status_health(struct server *s, struct exchange *x)
 {
-    const bool draining = atomic_load(&s->draining), ready = atomic_load(&s->ready);
-    const char *word = draining ? "draining" : ready ? "ok" : "loading";
-    const int status = ready && !draining ? 200 : 503;
+    const char *word = status_word(s);
+    const int status = strcmp(word, "ok") == 0 ? 200 : 503;
     if (status == 503)
         exchange_set_header(x, "Retry-After", "2");
     api_reply(x, status, json_pack("{s:s, s:s}", "status", word, "model", s->o.names[0]));

@@ -129,6 +129,7 @@ static void deliver(struct schedule *s, struct slot *x)
         rc = generation_next(g, &text, &len, &e);
         if (!rc && generation_given(g, &given)) {
             atomic_fetch_add(&x->t->n_generated, 1);
+            atomic_fetch_add(&s->made_tokens, 1);
             rc = ticket_put(x->t, &given, text, len, &e);
         }
     } while (!rc && text && (generation_waiting(g) || !generation_wants_step(g)));
@@ -220,6 +221,7 @@ static void prefill(struct schedule *s)
         s->token_s = seconds / (fed - before);
     s->owed_s = n_decode ? seconds : 0;
     atomic_store(&x->t->n_fed, fed);
+    atomic_fetch_add(&s->fed_tokens, (uint_fast64_t)(fed - before));
     keep_at_cut(s, x, fed);
     x->decoding = !generation_wants_prompt(x->g);
     if (x->decoding)
