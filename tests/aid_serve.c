@@ -88,15 +88,6 @@ int aid_serve_stop(struct aid_server *s)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-char *aid_quotes(const char *text)
-{
-    char *copy = mem_strdup(text);
-    for (char *c = copy; *c; c++)
-        if (*c == '\'')
-            *c = '"';
-    return copy;
-}
-
 json_t *aid_ask(const struct aid_server *s, const char *path, const char *body, int status)
 {
     struct aid_answer a;

@@ -29,6 +29,5 @@ json_t *aid_ask(const struct aid_server *s, const char *path, const char *body, 
 const json_t *aid_at(const json_t *v, const char *path);
 /* The same where it must be a string. */
 const char *aid_string(const json_t *v, const char *path);
-char *aid_quotes(const char *text); /* " for '; to free with mem_free */
 
 #endif

@@ -157,3 +157,12 @@ void aid_output_free(struct aid_output *o)
     buf_free(&o->out);
     buf_free(&o->err);
 }
+
+char *aid_quotes(const char *text)
+{
+    char *copy = mem_strdup(text);
+    for (char *c = copy; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    return copy;
+}

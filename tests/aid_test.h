@@ -40,7 +40,8 @@ struct aid_output {
  * input, or NULL for none. Waits. */
 void aid_run(const char *const *argv, const char *in, struct aid_output *o);
 void aid_output_free(struct aid_output *o);
-const char *aid_program(void); /* the path of the program under test */
+char *aid_quotes(const char *text); /* " for '; to free with mem_free */
+const char *aid_program(void);      /* the path of the program under test */
 
 /* How many times slower than a release build this one may be: for limits on processor time, which
  * must hold in every build, and under valgrind. */

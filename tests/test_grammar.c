@@ -159,6 +159,21 @@ static void test_cases(void **state)
     }
 }
 
+/* A symptom: of parts in parentheses inside one another each level read the inner ones twice, so
+ * that a score of them was "too large". */
+static void test_parentheses_in_parentheses(void **state)
+{
+    (void)state;
+    struct buf text = BUF_INIT;
+    buf_puts(&text, "root ::= ");
+    for (int i = 0; i < 60; i++)
+        buf_puts(&text, "(\"a\" ");
+    for (int i = 0; i < 60; i++)
+        buf_puts(&text, ")?");
+    assert_true(allowed('g', buf_str(&text), "aaa", false));
+    buf_free(&text);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -180,7 +195,7 @@ static void test_refused(void **state)
         {'g', "root ::= x.y", "x is used but not defined"},
         {'g', "root ::= ((((\"a\"{9999}){9999}){9999}){9999})", "too large"},
         {'s', "{\"type\":\"string\",\"pattern\":\"a\"}", "root: pattern cannot be kept to"},
-        {'s', "{\"properties\":{\"a\":{\"minimum\":1}}}", "root/a: minimum cannot"},
+        {'s', "{\"properties\":{\"a\":{\"multipleOf\":1}}}", "root/a: multipleOf cannot"},
         {'s', "{\"type\":\"text\"}", "type text is none of JSON's"},
         {'s', "{\"$ref\":\"#/nowhere\"}", "$ref must name"},
         {'s', "{\"type\":\"object\",\"required\":[\"a\"]}", "required with a name"},
@@ -379,9 +394,13 @@ static void test_cost(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_random_answers), cmocka_unit_test(test_thinking_then_calls),
-        cmocka_unit_test(test_ambiguous),      cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_parentheses_in_parentheses),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_random_answers),
+        cmocka_unit_test(test_thinking_then_calls),
+        cmocka_unit_test(test_ambiguous),
+        cmocka_unit_test(test_cost),
     };
     if (argc > 1)
         folder = argv[1];

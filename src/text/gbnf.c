@@ -353,34 +353,47 @@ static int read_times(struct reader *g, int *least, int *most)
     return 0;
 }
 
-/* Another copy of the item that begins at `from`. */
-static int read_again(struct reader *g, size_t from, struct fragment *out)
+/* A part that is repeated: where it begins, and its first copy until that is used. */
+struct item {
+    size_t from;
+    struct fragment first;
+    bool used;
+};
+
+/* One more copy. The first is not read twice: parts nest, and each level would double the work. */
+static int take(struct reader *g, struct item *item, struct fragment *out)
 {
-    size_t at = g->at;
-    g->at = from;
-    int rc = read_one(g, out);
-    g->at = at;
+    const size_t at = g->at;
+    int rc = 0;
+    if (!item->used) {
+        *out = item->first;
+    } else {
+        g->at = item->from;
+        rc = read_one(g, out);
+        g->at = at;
+    }
+    item->used = true;
     return rc;
 }
 
 static int read_item(struct reader *g, struct fragment *out)
 {
+    struct item item = {.from = g->at};
     struct fragment f = {-1, -1}, rest = f;
-    size_t from = g->at;
     int least, most;
-    if (read_one(g, &f) || read_times(g, &least, &most) || empty(g, out))
+    if (read_one(g, &item.first) || read_times(g, &least, &most) || empty(g, out))
         return -g->e->code;
     for (int i = 0; i < least; i++)
-        if (read_again(g, from, &f) || append(g, out, f))
+        if (take(g, &item, &f) || append(g, out, f))
             return -g->e->code;
     if (most < 0)
-        return read_again(g, from, &f) || optional(g, &f, true) ? -g->e->code : append(g, out, f);
+        return take(g, &item, &f) || optional(g, &f, true) ? -g->e->code : append(g, out, f);
     if (most == least)
         return 0;
     if (empty(g, &rest))
         return -g->e->code;
     for (int i = least; i < most; i++) { /* from the inside: x (x (x)?)? */
-        if (read_again(g, from, &f) || append(g, &f, rest) || optional(g, &f, false))
+        if (take(g, &item, &f) || append(g, &f, rest) || optional(g, &f, false))
             return -g->e->code;
         rest = f;
     }

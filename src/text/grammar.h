@@ -1,17 +1,20 @@
 /* What an answer may say, as rules that an automaton follows: made of a GBNF text, a JSON schema,
  * or declared tools. Immutable afterwards.
  *
- * Schemas: a subset, all of which is kept to. Known: type (one or several), enum, const, anyOf,
- * oneOf and allOf of one schema, $ref into the same schema (recursion too), $defs, definitions;
- * properties, required, additionalProperties; items, minItems, maxItems; minLength, maxLength.
- * title, description, default, examples, $schema, $id, $comment, deprecated, readOnly, writeOnly,
- * strict say nothing. Any other keyword is E_UNSUPPORTED with its name and place. Properties come
- * in the order in which they are declared; numbers have no useless 0 in front, whole ones neither .
- * nor e. Between tokens of JSON may stand one space, or a line end and up to 40 spaces.
+ * Schemas: a subset, all of which is kept to. Known: type (one or several), enum, const, $ref into
+ * the same schema (recursion too), $defs, definitions, anyOf, allOf, oneOf of parts that have no
+ * value in common; properties, required, additionalProperties, propertyNames of strings; items,
+ * minItems, maxItems; minLength, maxLength; minimum, maximum, whole ones for numbers. title,
+ * description, default, examples, $schema, $id, $comment, deprecated, readOnly, writeOnly, strict
+ * say nothing. Any other keyword is E_UNSUPPORTED with its name and place, and so are two that hold
+ * together and cannot be joined. Properties come in the order in which they are declared; numbers
+ * have no useless 0 in front, whole ones neither . nor e; bounded ones have no e. Between tokens of
+ * JSON may stand one space, or a line end and up to 40 spaces.
  *
- * An object that declares properties gets no others, whatever additionalProperties says: a narrower
- * reading, under which every answer is valid. Beside $ref, const, enum and anyOf, in this order,
- * what else a schema says is not looked at. */
+ * Some is read more narrowly than it is meant, so that every answer is valid: an object that
+ * declares properties gets no others, whatever additionalProperties says, and keywords of a type
+ * (minLength) without `type` ask for that type.
+ */
 #ifndef TEXT_GRAMMAR_H
 #define TEXT_GRAMMAR_H
 

@@ -2,11 +2,15 @@
  * what it names, so recursion needs nothing more. */
 #include "text/schema.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "text/schema_parts.h"
+
+#define NUMBER_MAX 999999999999999999 /* of as many digits as rule integer. allows */
 
 enum { DEPTH_MAX = 64, LENGTH_MAX = 10000, SCHEMAS_MAX = 2000 };
 
@@ -32,6 +36,7 @@ static const char json_rules[] =
 struct writer {
     const json_t *root;
     const json_t *seen[SCHEMAS_MAX]; /* number N: the schema of rule vN. */
+    json_t *made;                    /* array: schemas that were joined of others, owned */
     int n_seen, depth;
     struct buf *out;  /* the body of the rule in the making */
     struct buf *done; /* whole rules */
@@ -46,10 +51,10 @@ static const char *const silent[] = {"title", "description", "default",    "exam
                                      "$defs", "definitions", "strict",     NULL};
 
 static const char *const spoken[] = {
-    "type",     "enum",     "const",      "anyOf",     "oneOf",
-    "allOf",    "$ref",     "properties", "required",  "items",
-    "minItems", "maxItems", "minLength",  "maxLength", "additionalProperties",
-    NULL};
+    "type",     "enum",     "const",         "anyOf",     "oneOf",
+    "allOf",    "$ref",     "properties",    "required",  "items",
+    "minItems", "maxItems", "minLength",     "maxLength", "additionalProperties",
+    "minimum",  "maximum",  "propertyNames", NULL};
 
 static bool is_in(const char *const *list, const char *key)
 {
@@ -138,11 +143,13 @@ static int put_array(struct writer *w, const json_t *schema, const char *where)
     if (count_of(w, schema, where, "minItems", &least) ||
         count_of(w, schema, where, "maxItems", &most))
         return -w->e->code;
+    if (json_is_false(items))
+        most = 0;
     if (most >= 0 && most < least)
         return ERR(w->e, E_FORMAT, "schema: %s: maxItems is less than minItems", where);
     if (json_is_object(items))
         rc = write_part(w, items, where, "items", &item);
-    else if (items)
+    else if (items && !json_is_boolean(items))
         rc = refuse(w, where, "items that is no schema");
     else
         buf_puts(&item, "value. ");
@@ -155,6 +162,43 @@ static int put_array(struct writer *w, const json_t *schema, const char *where)
     }
     buf_free(&item);
     return rc;
+}
+
+/* A bound, rounded into the range where it need not be whole; E_UNSUPPORTED of a fraction. */
+static int bound_of(struct writer *w, const json_t *schema, const char *where, const char *key,
+                    bool whole, int64_t *out)
+{
+    const json_t *v = json_object_get(schema, key);
+    const double real = json_number_value(v), most = (double)NUMBER_MAX;
+    if (!v)
+        return 0;
+    if (!json_is_number(v))
+        return ERR(w->e, E_FORMAT, "schema: %s: %s must be a number", where, key);
+    if (!whole && real != floor(real))
+        return refuse(w, where,
+                      key[1] == 'i' ? "minimum with a fraction" : "maximum with a fraction");
+    const double round = key[1] == 'i' ? ceil(real) : floor(real);
+    *out = round >= most ? NUMBER_MAX : round <= -most ? -NUMBER_MAX : (int64_t)round;
+    if (json_is_integer(v) && round > -most && round < most)
+        *out = json_integer_value(v);
+    return 0;
+}
+
+static int put_number(struct writer *w, const char *type, const json_t *schema, const char *where)
+{
+    const bool whole = strcmp(type, "integer") == 0;
+    int64_t lo = -NUMBER_MAX, hi = NUMBER_MAX;
+    if (bound_of(w, schema, where, "minimum", whole, &lo) ||
+        bound_of(w, schema, where, "maximum", whole, &hi))
+        return -w->e->code;
+    if (lo > hi)
+        return ERR(w->e, E_FORMAT, "schema: %s: no %s lies between minimum and maximum", where,
+                   type);
+    if (lo == -NUMBER_MAX && hi == NUMBER_MAX)
+        buf_printf(w->out, "%s. ", type);
+    else
+        schema_range(w->out, lo, hi, whole);
+    return 0;
 }
 
 static bool is_required(const json_t *schema, const char *key)
@@ -216,6 +260,14 @@ static int put_properties(struct writer *w, const json_t *properties, const json
     return rc;
 }
 
+static bool says_nothing_of_names(const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    return !v || json_is_true(v) ||
+           (json_object_size(v) <= 1 && type && strcmp(type, "string") == 0) ||
+           (json_is_object(v) && !json_object_size(v));
+}
+
 static int put_object(struct writer *w, const json_t *schema, const char *where, int id)
 {
     const json_t *properties = json_object_get(schema, "properties"), *v;
@@ -230,6 +282,8 @@ static int put_object(struct writer *w, const json_t *schema, const char *where,
                                                 : "")) return refuse(w, where,
                                                                      "required with a name that "
                                                                      "properties lacks");
+    if (!says_nothing_of_names(json_object_get(schema, "propertyNames")))
+        return refuse(w, where, "propertyNames other than of strings");
     if (json_object_size(properties))
         return put_properties(w, properties, schema, where, id);
     if (json_is_false(others)) {
@@ -254,13 +308,15 @@ static int put_object(struct writer *w, const json_t *schema, const char *where,
 static int put_type(struct writer *w, const char *type, const json_t *schema, const char *where,
                     int id)
 {
-    static const char *const simple[] = {"integer", "number", "boolean", "null", NULL};
+    static const char *const simple[] = {"boolean", "null", NULL};
     if (strcmp(type, "string") == 0)
         return put_string(w, schema, where);
     if (strcmp(type, "array") == 0)
         return put_array(w, schema, where);
     if (strcmp(type, "object") == 0)
         return put_object(w, schema, where, id);
+    if (strcmp(type, "integer") == 0 || strcmp(type, "number") == 0)
+        return put_number(w, type, schema, where);
     if (!is_in(simple, type))
         return ERR(w->e, E_FORMAT, "schema: %s: type %.60s is none of JSON's", where, type);
     buf_printf(w->out, "%s. ", type);
@@ -287,90 +343,181 @@ static int put_types(struct writer *w, const json_t *type, const json_t *schema,
     return 0;
 }
 
-static int put_choice(struct writer *w, const json_t *list, const char *where, const char *key)
+static int nothing_fits(struct writer *w, const char *where)
 {
-    size_t i;
-    const json_t *v;
-    if (!json_array_size(list))
-        return ERR(w->e, E_FORMAT, "schema: %s: %s must be an array, not empty", where, key);
-    json_array_foreach(list, i, v)
+    return ERR(
+        w->e, E_FORMAT,
+        "schema: %s: what is said there leaves no value over, whether by type, enum or const",
+        where);
+}
+
+/* One more of *n alternatives: all that is said in a and b together, if a value is left. */
+static int put_both(struct writer *w, const json_t *a, const json_t *b, const char *where, int *n)
+{
+    json_t *joined = schema_both(w->root, where, a, b, w->e);
+    if (!joined)
+        return -w->e->code;
+    if (json_array_append_new(w->made, joined))
+        return ERR(w->e, E_NOMEM, "no memory for a schema");
+    if (json_is_false(joined))
+        return 0;
+    buf_puts(w->out, (*n)++ ? "| " : "");
+    return write_part(w, joined, where, "allOf", w->out);
+}
+
+/* The schema without `key` and without what says nothing; NULL when nothing is left. *rest is for
+ * json_decref in any case. */
+static const json_t *without(const json_t *schema, const char *key, json_t **rest)
+{
+    const char *k;
+    json_t *v;
+    *rest = json_object();
+    json_object_foreach((json_t *)schema, k, v)
     {
-        buf_puts(w->out, i ? "| " : "");
-        if (write_part(w, v, where, key, w->out))
-            return -w->e->code;
+        if (strcmp(k, key) != 0 && is_in(spoken, k))
+            json_object_set(*rest, k, v);
     }
-    return 0;
+    return json_object_size(*rest) ? *rest : NULL;
 }
 
-static int put_enum(struct writer *w, const json_t *list, const char *where)
+static int put_ref(struct writer *w, const json_t *schema, const char *where)
 {
-    size_t i;
-    const json_t *v;
-    if (!json_array_size(list))
-        return ERR(w->e, E_FORMAT, "schema: %s: enum must be an array, not empty", where);
-    json_array_foreach(list, i, v)
-    {
-        buf_puts(w->out, i ? "| " : "");
-        if (put_json(w, v))
-            return -w->e->code;
-    }
-    return 0;
-}
-
-/* What "#/a/b" names, or NULL. */
-static const json_t *follow(const json_t *at, const char *ref)
-{
-    char part[128];
-    if (*ref++ != '#')
-        return NULL;
-    while (at && *ref == '/') {
-        size_t n = strcspn(++ref, "/");
-        if (n >= sizeof part)
-            return NULL;
-        memcpy(part, ref, n);
-        part[n] = '\0';
-        at = json_object_get(at, part);
-        ref += n;
-    }
-    return *ref ? NULL : at;
-}
-
-static int put_ref(struct writer *w, const json_t *ref, const char *where)
-{
-    const json_t *to = json_is_string(ref) ? follow(w->root, json_string_value(ref)) : NULL;
+    const char *ref = json_string_value(json_object_get(schema, "$ref"));
+    const json_t *to = ref ? schema_follow(w->root, ref) : NULL;
+    json_t *copy;
+    int n = 0;
     if (!to)
         return ERR(w->e, E_FORMAT,
                    "schema: %s: $ref must name a part of this schema, as "
                    "#/$defs/NAME",
                    where);
-    return write_part(w, to, where, "$ref", w->out);
+    const json_t *rest = without(schema, "$ref", &copy);
+    const int rc =
+        rest ? put_both(w, to, rest, where, &n) : write_part(w, to, where, "$ref", w->out);
+    json_decref(copy);
+    return !rc && rest && !n ? nothing_fits(w, where) : rc;
+}
+
+/* anyOf, and oneOf whose parts have nothing in common; what else the schema says holds in each. */
+static int put_choice(struct writer *w, const json_t *schema, const char *where, const char *key)
+{
+    const json_t *list = json_object_get(schema, key);
+    json_t *copy;
+    int n = 0, rc = 0;
+    if (!json_array_size(list))
+        return ERR(w->e, E_FORMAT, "schema: %s: %s must be an array, not empty", where, key);
+    const json_t *rest = without(schema, key, &copy);
+    for (size_t i = 0; !rc && i < json_array_size(list); i++) {
+        const json_t *part = json_array_get(list, i);
+        for (size_t k = 0; !rc && key[0] == 'o' && k < i; k++)
+            if (!schema_disjoint(w->root, part, json_array_get(list, k)))
+                rc = refuse(w, where, "oneOf of parts that may have values in common (anyOf)");
+        if (!rc && rest) {
+            rc = put_both(w, part, rest, where, &n);
+        } else if (!rc) {
+            buf_puts(w->out, n++ ? "| " : "");
+            rc = write_part(w, part, where, key, w->out);
+        }
+    }
+    json_decref(copy);
+    return !rc && !n ? nothing_fits(w, where) : rc;
+}
+
+static int put_all(struct writer *w, const json_t *schema, const char *where)
+{
+    const json_t *list = json_object_get(schema, "allOf");
+    const size_t n = json_array_size(list);
+    json_t *copy, *all;
+    int left = 0, rc = 0;
+    if (!n)
+        return ERR(w->e, E_FORMAT, "schema: %s: allOf must be an array, not empty", where);
+    const json_t *rest = without(schema, "allOf", &copy);
+    if (!rest && n == 1) {
+        json_decref(copy);
+        return write_part(w, json_array_get(list, 0), where, "allOf", w->out);
+    }
+    all = json_incref(copy);
+    for (size_t i = 0; !rc && i < n; i++) {
+        json_t *more = schema_both(w->root, where, all, json_array_get(list, i), w->e);
+        json_decref(all);
+        all = more;
+        rc = more ? 0 : -w->e->code;
+    }
+    if (!rc)
+        rc = put_both(w, all, json_true(), where, &left);
+    json_decref(all);
+    json_decref(copy);
+    return !rc && !left ? nothing_fits(w, where) : rc;
+}
+
+/* Those of enum, or the one of const, that fit what else the schema says. */
+static int put_values(struct writer *w, const json_t *schema, const char *where, const char *key)
+{
+    const json_t *v = json_object_get(schema, key);
+    const bool several = strcmp(key, "enum") == 0;
+    struct buf name = BUF_INIT;
+    json_t *copy;
+    int n = 0, rc = 0;
+    if (several && !json_array_size(v))
+        return ERR(w->e, E_FORMAT, "schema: %s: enum must be an array, not empty", where);
+    const json_t *rest = without(schema, key, &copy);
+    rc = json_array_append_new(w->made, copy) ? ERR(w->e, E_NOMEM, "no memory for a schema") : 0;
+    if (rest && !rc) /* the rule is not used: what cannot be kept to is refused by it */
+        rc = write_part(w, rest, where, key, &name);
+    for (size_t i = 0; !rc && i < (several ? json_array_size(v) : 1); i++) {
+        const json_t *one = several ? json_array_get(v, i) : v;
+        if (rest && !schema_fits(w->root, rest, one))
+            continue;
+        buf_puts(w->out, n++ ? "| " : "");
+        rc = put_json(w, one);
+    }
+    buf_free(&name);
+    if (!rc && !n)
+        rc = ERR(w->e, E_FORMAT, "schema: %s: no value of %s fits what else is said there", where,
+                 key);
+    return rc;
+}
+
+/* Without a type: those whose keywords are there. */
+static int put_implied(struct writer *w, const json_t *schema, const char *where, int id)
+{
+    static const char *const implied[][5] = {
+        {"object", "properties", "required", "additionalProperties", "propertyNames"},
+        {"array", "items", "minItems", "maxItems", NULL},
+        {"string", "minLength", "maxLength", NULL, NULL},
+        {"number", "minimum", "maximum", NULL, NULL},
+    };
+    int n = 0;
+    for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++) {
+        bool said = false;
+        for (int k = 1; k < 5 && implied[i][k]; k++)
+            said = said || json_object_get(schema, implied[i][k]);
+        if (!said)
+            continue;
+        buf_puts(w->out, n++ ? "| " : "");
+        if (put_type(w, implied[i][0], schema, where, id))
+            return -w->e->code;
+    }
+    buf_puts(w->out, n ? "" : "value. ");
+    return 0;
 }
 
 static int put_body(struct writer *w, const json_t *schema, const char *where, int id)
 {
-    static const char *const choices[] = {"anyOf", "oneOf", "allOf", NULL};
-    const json_t *type = json_object_get(schema, "type"), *v;
-    if ((v = json_object_get(schema, "$ref")))
-        return put_ref(w, v, where);
-    if ((v = json_object_get(schema, "const")))
-        return put_json(w, v);
-    if ((v = json_object_get(schema, "enum")))
-        return put_enum(w, v, where);
-    for (int i = 0; choices[i]; i++)
-        if ((v = json_object_get(schema, choices[i]))) {
-            if (i && json_array_size(v) > 1)
-                return refuse(w, where,
-                              i == 1 ? "oneOf of several (anyOf can)" : "allOf of several");
-            return put_choice(w, v, where, choices[i]);
-        }
-    if (type)
-        return put_types(w, type, schema, where, id);
-    if (json_object_get(schema, "properties"))
-        return put_type(w, "object", schema, where, id);
-    if (json_object_get(schema, "items"))
-        return put_type(w, "array", schema, where, id);
-    buf_puts(w->out, "value. ");
-    return 0;
+    const json_t *type = json_object_get(schema, "type");
+    if (json_object_get(schema, "const"))
+        return put_values(w, schema, where, "const");
+    if (json_object_get(schema, "enum"))
+        return put_values(w, schema, where, "enum");
+    if (json_object_get(schema, "$ref"))
+        return put_ref(w, schema, where);
+    if (json_object_get(schema, "allOf"))
+        return put_all(w, schema, where);
+    if (json_object_get(schema, "anyOf"))
+        return put_choice(w, schema, where, "anyOf");
+    if (json_object_get(schema, "oneOf"))
+        return put_choice(w, schema, where, "oneOf");
+    return type ? put_types(w, type, schema, where, id) : put_implied(w, schema, where, id);
 }
 
 static int check_keys(struct writer *w, const json_t *schema, const char *where)
@@ -426,7 +573,11 @@ static int write_schema(const json_t *schema, struct buf *out, struct writer *w,
 {
     w->root = schema;
     w->done = out;
-    return write_rule(w, schema, "root", number);
+    w->made = json_array();
+    const int rc = write_rule(w, schema, "root", number);
+    json_decref(w->made);
+    w->made = NULL;
+    return rc;
 }
 
 int schema_write(const json_t *schema, struct buf *out, struct err *e)
@@ -529,6 +680,7 @@ int schema_write_tools(const struct toolset *t, const char *only, bool several, 
     w->e = e;
     w->done = out;
     w->out = &names;
+    w->made = json_array();
     buf_puts(out, json_rules);
     schema_until(out, "raw.", "\n</parameter>");
     json_object_foreach(t->tools, name, parameters)
@@ -546,6 +698,7 @@ int schema_write_tools(const struct toolset *t, const char *only, bool several, 
                "root ::= call. %s\n",
                buf_str(&names), several ? "( \"\\n\" call. )*" : "");
     buf_free(&names);
+    json_decref(w->made);
     mem_free(w);
     return e->code ? -e->code : buf_check(out, e);
 }
