@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct automaton *a;
     if (len > 2000)
         return 0;
-    if (grammar_of_gbnf((const char *)data, len, GRAMMAR_ANSWER, &g, &e)) {
+    const struct grammar_spec spec = {.gbnf = (const char *)data, .gbnf_len = len};
+    if (grammar_open(&spec, &g, &e)) {
         if (!e.msg[0] || g)
             abort();
         return 0;
@@ -28,6 +29,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     for (size_t i = len + 1; i < n && i < len + 500; i++)
         state = automaton_next(a, state, data[i]);
     automaton_close(a);
-    grammar_free(g);
+    grammar_close(g);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "text/guide.h"
 #include "text/toolcall.h"
 
@@ -36,44 +37,76 @@ static int close_all(void **state)
     return 0;
 }
 
-/* kind g: GBNF, s: a schema, t: tools, o: any object. */
+/* kind g: GBNF, s: a schema, o: any object; tools: t calls, f free text with strict calls at its
+ * end. */
+static int make_for(char kind, const char *text, const char *only, enum grammar_start start,
+                    struct grammar **g, struct err *e)
+{
+    struct grammar_spec spec = {.start = start, .only = only, .several = !only};
+    struct toolset t;
+    json_t *v = NULL, *strict = NULL;
+    *g = NULL;
+    spec.object = kind == 'o';
+    spec.gbnf = kind == 'g' ? text : NULL;
+    spec.gbnf_len = strlen(text);
+    if (kind != 'g' && kind != 'o' && json_parse(text, strlen(text), "test", &v, e))
+        return -e->code;
+    int rc = toolset_init(&t, kind == 't' || kind == 'f' ? v : NULL, e);
+    if (!rc && json_object_size(t.tools)) {
+        spec.tools = &t;
+        spec.must_call = kind == 't';
+        strict = json_pack("{s:b}", "f", kind == 'f');
+        spec.strict = strict;
+    } else {
+        spec.schema = v;
+    }
+    if (!rc) {
+        rc = grammar_open(&spec, g, e);
+        toolset_free(&t);
+    }
+    json_decref(strict);
+    json_decref(v);
+    return rc;
+}
+
 static int make(char kind, const char *text, enum grammar_start start, struct grammar **g,
                 struct err *e)
 {
-    struct toolset t;
-    json_t *v = NULL;
-    int rc;
-    *g = NULL;
-    if (kind == 'g')
-        return grammar_of_gbnf(text, strlen(text), start, g, e);
-    if (kind == 'o')
-        return grammar_of_object(start, g, e);
-    if (json_parse(text, strlen(text), "test", &v, e))
-        return -e->code;
-    if (kind == 's') {
-        rc = grammar_of_schema(v, start, g, e);
-    } else {
-        rc = toolset_init(&t, v, e);
-        if (!rc) {
-            rc = grammar_of_tools(&t, NULL, true, start, g, e);
-            toolset_free(&t);
-        }
-    }
-    json_decref(v);
-    return rc;
+    return make_for(kind, text, NULL, start, g, e);
+}
+
+/* A grammar and its table. */
+struct both {
+    struct grammar *g;
+    struct mask_table *t;
+};
+
+static void open_both(struct both *b, char kind, const char *text, const char *only,
+                      enum grammar_start start)
+{
+    struct err e = {0};
+    if (make_for(kind, text, only, start, &b->g, &e))
+        fail_msg("%s: %s", text, e.msg);
+    assert_ok(mask_table_open(b->g, lexicon, &b->t, &e), e);
+}
+
+static void close_both(struct both *b)
+{
+    mask_table_close(b->t);
+    grammar_close(b->g);
 }
 
 /* Whether text is allowed whole; with each token of the vocabulary asked at each byte of it. */
 static bool allowed(char kind, const char *grammar, const char *text, bool slowly)
 {
     struct err e = {0};
-    struct grammar *g;
+    struct both b;
     struct mask *m;
     bool good = true, done = false;
     size_t words = ((size_t)lexicon->n_tokens + 31) / 32, len = strlen(text);
     uint32_t *bits = mem_array(words, sizeof *bits);
-    assert_ok(make(kind, grammar, GRAMMAR_ANSWER, &g, &e), e);
-    assert_ok(mask_open(g, lexicon, &m, &e), e);
+    open_both(&b, kind, grammar, NULL, GRAMMAR_ANSWER);
+    assert_ok(mask_open(b.t, &m, &e), e);
     for (size_t i = 0; i <= len && good; i++) {
         memset(bits, 0, words * sizeof *bits);
         assert_ok(mask_fill(m, bits, lexicon->n_tokens, &done, &e), e);
@@ -85,7 +118,7 @@ static bool allowed(char kind, const char *grammar, const char *text, bool slowl
             if ((k + (int)i) % 97) /* some of it: each of these starts over */
                 continue;
             struct err why = {0};
-            assert_ok(mask_open(g, lexicon, &other, &e), e);
+            assert_ok(mask_open(b.t, &other, &e), e);
             assert_ok(mask_feed(other, text, i, &e), e);
             bool fits = mask_feed(other, s, n, &why) == 0;
             mask_close(other);
@@ -98,7 +131,7 @@ static bool allowed(char kind, const char *grammar, const char *text, bool slowl
     }
     good = good && mask_done(m);
     mask_close(m);
-    grammar_free(g);
+    close_both(&b);
     mem_free(bits);
     return good;
 }
@@ -112,6 +145,15 @@ static bool allowed(char kind, const char *grammar, const char *text, bool slowl
 #define TOOLS                                                                                      \
     "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"s\":{\"type\":\"string\"},"  \
     "\"i\":{\"type\":\"integer\"}},\"required\":[\"s\"]}}},{\"function\":{\"name\":\"go\"}}]"
+
+#define STRICT                                                                                     \
+    "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"w\":{\"enum\":[\"yes\","     \
+    "\"no\""                                                                                       \
+    ",\"maybe\"],\"maxLength\":3},\"t\":{\"type\":\"string\",\"maxLength\":3},\"n\":{\"anyOf\":["  \
+    "{\"type\":\"string\"},{\"type\":\"null\"}]},\"i\":{\"$ref\":\"#/$defs/i\"}},\"required\":["   \
+    "\"w\",\"t\"],\"$defs\":{\"i\":{\"type\":\"integer\",\"maximum\":7}}}}}]"
+#define STRICT_OF(schema)                                                                          \
+    "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"a\":" schema "}}}}]"
 
 static const struct {
     char kind;
@@ -146,6 +188,21 @@ static const struct {
      "</parameter>\n</function>\n</tool_call>\n"
      "<tool_call>\n<function=go>\n</function>\n</tool_call>",
      "<tool_call>\n<function=f>\n</function>\n</tool_call>"},
+    {'f', TOOLS, "if a < b, <tool or <fun", "a <function=go>"},
+    {'f', TOOLS, "so:\n<<tool_call>\n<function=go>\n</function>\n</tool_call>",
+     "so:\n<tool_call>\n<function=gone>\n</function>\n</tool_call>"},
+    {'f', TOOLS, "", "<tool_call>"},
+    {'f', STRICT,
+     "<tool_call>\n<function=f>\n<parameter=w>\nno\n</parameter>\n<parameter=t>\nabc\n"
+     "</parameter>\n</function>\n</tool_call>",
+     "<tool_call>\n<function=f>\n<parameter=w>\nmaybe\n</parameter>\n<parameter=t>\nabc\n"
+     "</parameter>\n</function>\n</tool_call>"},
+    {'f', STRICT,
+     "<tool_call>\n<function=f>\n<parameter=w>\nno\n</parameter>\n<parameter=t>\nabc\n"
+     "</parameter>\n<parameter=n>\n\n</parameter>\n<parameter=i>\n7\n</parameter>\n</function>\n"
+     "</tool_call>",
+     "<tool_call>\n<function=f>\n<parameter=w>\nno\n</parameter>\n<parameter=t>\nabcd\n"
+     "</parameter>\n</function>\n</tool_call>"},
 };
 
 static void test_cases(void **state)
@@ -200,6 +257,8 @@ static void test_refused(void **state)
         {'s', "{\"$ref\":\"#/nowhere\"}", "$ref must name"},
         {'s', "{\"type\":\"object\",\"required\":[\"a\"]}", "required with a name"},
         {'s', "{\"$ref\":\"#\"}", "never ends"},
+        {'f', STRICT_OF("{\"type\":\"string\",\"pattern\":\"x\"}"), "a parameter that may be text"},
+        {'f', STRICT_OF("{\"type\":\"integer\",\"multipleOf\":2}"), "multipleOf cannot"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};
@@ -253,13 +312,12 @@ static void draw(struct guide *guide, uint64_t seed, int most, struct buf *out)
     mem_free(bits);
 }
 
-static void guide_with(const struct grammar *g, bool opened, int budget, struct guide **out)
+static void guide_with(struct mask_table *t, bool opened, int budget, struct guide **out)
 {
     struct err e = {0};
     int32_t stop = tokenizer_id(tokenizer, "<|im_end|>");
     const struct guide_options o = {.tokenizer = tokenizer,
-                                    .lexicon = lexicon,
-                                    .grammar = g,
+                                    .table = t,
                                     .opened = opened,
                                     .budget = budget,
                                     .stop_ids = &stop,
@@ -274,13 +332,12 @@ static void test_random_answers(void **state)
     static const char *const schemas[] = {POINT, TREE, "{\"type\":\"object\"}",
                                           "{\"type\":\"array\",\"items\":" POINT "}"};
     for (uint64_t seed = 0; seed < 40; seed++) {
-        struct err e = {0};
-        struct grammar *g;
+        struct both b;
         struct guide *guide;
         struct buf out = BUF_INIT;
         json_t *v = NULL;
-        assert_ok(make('s', schemas[seed % 4], GRAMMAR_ANSWER, &g, &e), e);
-        guide_with(g, false, -1, &guide);
+        open_both(&b, 's', schemas[seed % 4], NULL, GRAMMAR_ANSWER);
+        guide_with(b.t, false, -1, &guide);
         draw(guide, seed, 30, &out);
         v = json_loadb(out.data, out.len, JSON_DECODE_ANY, NULL);
         if (!v)
@@ -289,7 +346,7 @@ static void test_random_answers(void **state)
             assert_non_null(json_object_get(v, "y"));
         json_decref(v);
         guide_close(guide);
-        grammar_free(g);
+        close_both(&b);
         buf_free(&out);
     }
 }
@@ -304,15 +361,15 @@ static void test_thinking_then_calls(void **state)
         "{\"function\":{\"name\":\"go\"}}]";
     for (uint64_t seed = 0; seed < 10; seed++) {
         struct err e = {0};
-        struct grammar *g;
+        struct both b;
         struct guide *guide;
         struct toolset t;
         struct buf out = BUF_INIT, answer = BUF_INIT, says = BUF_INIT;
         json_t *tools, *calls;
         assert_ok(json_parse(numbers, sizeof numbers - 1, "t", &tools, &e), e);
         assert_ok(toolset_init(&t, tools, &e), e);
-        assert_ok(grammar_of_tools(&t, seed % 2 ? "f" : "go", false, GRAMMAR_THINKING, &g, &e), e);
-        guide_with(g, true, 5, &guide);
+        open_both(&b, 't', numbers, seed % 2 ? "f" : "go", GRAMMAR_THINKING);
+        guide_with(b.t, true, 5, &guide);
         draw(guide, seed, 40, &out);
         const char *end = strstr(buf_str(&out), "</think>");
         assert_non_null(end);
@@ -324,7 +381,7 @@ static void test_thinking_then_calls(void **state)
         json_decref(tools);
         toolset_free(&t);
         guide_close(guide);
-        grammar_free(g);
+        close_both(&b);
         buf_free(&out);
         buf_free(&answer);
         buf_free(&says);
@@ -337,18 +394,109 @@ static void test_ambiguous(void **state)
     (void)state;
     struct buf text = BUF_INIT;
     struct err e = {0};
-    struct grammar *g;
+    struct both b;
     struct mask *m;
     for (int i = 0; i < 30; i++)
         buf_printf(&text, "%s%d ::= r%d \"a\" | r%d \"b\"\n", "r", i, i + 1, i + 1);
     buf_puts(&text, "r30 ::= \"x\"\nroot ::= r0");
-    assert_ok(grammar_of_gbnf(text.data, text.len, GRAMMAR_ANSWER, &g, &e), e);
+    open_both(&b, 'g', buf_str(&text), NULL, GRAMMAR_ANSWER);
     uint64_t t = clock_ns();
-    assert_int_equal(mask_open(g, lexicon, &m, &e), -E_LIMIT);
+    assert_int_equal(mask_open(b.t, &m, &e), -E_LIMIT);
     assert_non_null(strstr(e.msg, "too ambiguous"));
     assert_true((double)(clock_ns() - t) * 1e-9 < aid_slower());
-    grammar_free(g);
+    close_both(&b);
     buf_free(&text);
+}
+
+/* The bits of a mask, to free with mem_free. */
+static uint32_t *fill(struct mask *m)
+{
+    struct err e = {0};
+    bool done;
+    uint32_t *bits = mem_zalloc(((size_t)lexicon->n_tokens + 31) / 32, sizeof *bits);
+    assert_ok(mask_fill(m, bits, lexicon->n_tokens, &done, &e), e);
+    return bits;
+}
+
+static void feed(struct mask *m, const char *text)
+{
+    struct err e = {0};
+    assert_ok(mask_feed(m, text, strlen(text), &e), e);
+}
+
+/* So many states that a table forgets them: the places of other answers are not among those. */
+static void test_a_table_forgets_no_answer(void **state)
+{
+    static const char *const texts[] = {"{", "{\"a\": [[1, [\"b", "{\"a\": [[1, [\"b\"]], 2"};
+    const size_t bytes = ((size_t)lexicon->n_tokens + 31) / 32 * sizeof(uint32_t);
+    struct err e = {0};
+    struct both b, fresh;
+    struct mask *m[3], *deep, *other;
+    (void)state;
+    open_both(&b, 'o', "", NULL, GRAMMAR_ANSWER);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(mask_open(b.t, &m[i], &e), e);
+        feed(m[i], texts[i]);
+    }
+    assert_ok(mask_open(b.t, &deep, &e), e);
+    feed(deep, "{\"a\":");
+    for (int i = 0; i < 2 * AUTOMATON_STATES_MAX; i++)
+        feed(deep, "[");
+    const size_t most = mask_table_bytes(b.t);
+    mem_free(fill(deep));
+    assert_true(mask_table_bytes(b.t) < most);
+    open_both(&fresh, 'o', "", NULL, GRAMMAR_ANSWER);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(mask_open(fresh.t, &other, &e), e);
+        feed(other, texts[i]);
+        uint32_t *is = fill(m[i]), *want = fill(other);
+        assert_memory_equal(is, want, bytes);
+        mem_free(is);
+        mem_free(want);
+        mask_close(other);
+        mask_close(m[i]);
+    }
+    feed(deep, "1");
+    for (int i = 0; i < 2 * AUTOMATON_STATES_MAX; i++)
+        feed(deep, "]");
+    feed(deep, "}");
+    assert_true(mask_done(deep));
+    mask_close(deep);
+    close_both(&fresh);
+    close_both(&b);
+}
+
+struct shared {
+    struct both both;
+    struct buf texts[64];
+};
+
+static int draw_shared(void *ctx, int worker, size_t i, struct err *e)
+{
+    struct shared *s = ctx;
+    struct guide *guide;
+    (void)worker;
+    (void)e;
+    guide_with(s->both.t, false, -1, &guide);
+    draw(guide, i % 8, 30, &s->texts[i]);
+    guide_close(guide);
+    return 0;
+}
+
+/* Answers of several threads under one table say what each alone says. */
+static void test_threads_share_a_table(void **state)
+{
+    struct shared *s = mem_zalloc(1, sizeof *s);
+    struct err e = {0};
+    (void)state;
+    open_both(&s->both, 's', POINT, NULL, GRAMMAR_ANSWER);
+    assert_ok(thread_for(4, 64, draw_shared, s, &e), e);
+    for (int i = 8; i < 64; i++)
+        assert_string_equal(buf_str(&s->texts[i]), buf_str(&s->texts[i % 8]));
+    for (int i = 0; i < 64; i++)
+        buf_free(&s->texts[i]);
+    close_both(&s->both);
+    mem_free(s);
 }
 
 static void test_cost(void **state)
@@ -357,13 +505,13 @@ static void test_cost(void **state)
     static const char text[] = "{\"name\": \"some words, and more\", \"list\": [1, 2.5, {\"a\": "
                                "null}], \"next\": \"the end\"}";
     struct err e = {0};
-    struct grammar *g;
+    struct both b;
     struct mask *m;
     size_t words = ((size_t)lexicon->n_tokens + 31) / 32;
     uint32_t *bits = mem_array(words, sizeof *bits);
-    assert_ok(make('o', "", GRAMMAR_ANSWER, &g, &e), e);
     uint64_t t = clock_ns();
-    assert_ok(mask_open(g, lexicon, &m, &e), e);
+    open_both(&b, 'o', "", NULL, GRAMMAR_ANSWER);
+    assert_ok(mask_open(b.t, &m, &e), e);
     double open_ms = (double)(clock_ns() - t) * 1e-6;
     for (int pass = 0; pass < 2; pass++) {
         double sum = 0, worst = 0;
@@ -371,7 +519,7 @@ static void test_cost(void **state)
         bool done;
         if (pass) {
             mask_close(m);
-            assert_ok(mask_open(g, lexicon, &m, &e), e);
+            assert_ok(mask_open(b.t, &m, &e), e);
         }
         for (size_t i = 0; i < sizeof text - 1; i += 3, n++) {
             t = clock_ns();
@@ -387,7 +535,7 @@ static void test_cost(void **state)
                lexicon->n_tokens, open_ms, n, sum / n, worst);
     }
     mask_close(m);
-    grammar_free(g);
+    close_both(&b);
     mem_free(bits);
 }
 
@@ -400,6 +548,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_random_answers),
         cmocka_unit_test(test_thinking_then_calls),
         cmocka_unit_test(test_ambiguous),
+        cmocka_unit_test(test_a_table_forgets_no_answer),
+        cmocka_unit_test(test_threads_share_a_table),
         cmocka_unit_test(test_cost),
     };
     if (argc > 1)

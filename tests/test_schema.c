@@ -18,7 +18,7 @@ static int make(const char *schema, struct grammar **g, json_t **v, struct err *
     const int bad = json_parse(text, strlen(text), "test", v, e);
     mem_free(text);
     *g = NULL;
-    return bad ? bad : grammar_of_schema(*v, GRAMMAR_ANSWER, g, e);
+    return bad ? bad : grammar_open(&(struct grammar_spec){.schema = *v}, g, e);
 }
 
 /* Whether a text is allowed whole. */
@@ -43,7 +43,7 @@ static bool allowed(const char *schema, const char *text)
     const bool yes = follows(a, plain);
     mem_free(plain);
     automaton_close(a);
-    grammar_free(g);
+    grammar_close(g);
     json_decref(v);
     return yes;
 }
@@ -161,7 +161,7 @@ static void test_ranges(void **state)
                 fail_msg("range %zu: %d", i, n);
         }
         automaton_close(a);
-        grammar_free(g);
+        grammar_close(g);
         json_decref(v);
     }
 }
@@ -213,7 +213,7 @@ static void test_what_is_allowed_is_valid(void **state)
             buf_free(&text);
         }
         automaton_close(a);
-        grammar_free(g);
+        grammar_close(g);
         json_decref(schema);
     }
     printf("note: %d random texts of %zu schemas are valid\n", n_valid,

@@ -91,6 +91,24 @@ static int32_t find_frame(struct automaton *a, struct frame f)
     return a->n_frames++;
 }
 
+static bool open_tables(struct automaton *a)
+{
+    if (!grow_table(&a->frame_table, &a->cap_frames, (void **)&a->frames, sizeof *a->frames) ||
+        !grow_table(&a->state_table, &a->cap_states, (void **)&a->states, sizeof *a->states))
+        return false;
+    a->n_frames = STACK_FIRST;
+    a->states[STATE_DEAD] = (struct state){0};
+    a->n_states = 1;
+    return true;
+}
+
+static void free_states(struct state *states, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        mem_free(states[i].row);
+    mem_free(states);
+}
+
 int automaton_open(const struct rules *r, struct automaton **out, struct err *e)
 {
     struct automaton *a = mem_zalloc(1, sizeof *a);
@@ -98,14 +116,10 @@ int automaton_open(const struct rules *r, struct automaton **out, struct err *e)
     if (!a)
         return ERR(e, E_NOMEM, "no memory for a grammar");
     a->r = r;
-    if (!grow_table(&a->frame_table, &a->cap_frames, (void **)&a->frames, sizeof *a->frames) ||
-        !grow_table(&a->state_table, &a->cap_states, (void **)&a->states, sizeof *a->states)) {
+    if (!open_tables(a)) {
         automaton_close(a);
         return ERR(e, E_NOMEM, "no memory for a grammar");
     }
-    a->n_frames = STACK_FIRST;
-    a->states[STATE_DEAD] = (struct state){0};
-    a->n_states = 1;
     *out = a;
     return 0;
 }
@@ -114,11 +128,9 @@ void automaton_close(struct automaton *a)
 {
     if (!a)
         return;
-    for (int32_t i = 0; i < a->n_states; i++)
-        mem_free(a->states[i].row);
+    free_states(a->states, a->n_states);
     mem_free(a->frames);
     mem_free(a->frame_table);
-    mem_free(a->states);
     mem_free(a->state_table);
     mem_free(a->spots);
     mem_free(a);
@@ -277,7 +289,8 @@ int32_t automaton_next(struct automaton *a, int32_t state, uint8_t byte)
         memset(row, 0xFF, 256 * sizeof *row);
         a->states[state].row = row;
     }
-    a->states[state].row[byte] = next;
+    if (!a->failure.code)
+        a->states[state].row[byte] = next;
     return next;
 }
 
@@ -297,24 +310,88 @@ struct spot automaton_pop(const struct automaton *a, int32_t stack)
     return (struct spot){a->frames[stack].place, a->frames[stack].parent};
 }
 
-int32_t automaton_trim(struct automaton *a, int32_t keep, bool *forgot)
+/* What a trim takes apart. */
+struct old {
+    struct frame *frames;
+    struct state *states;
+    struct spot *spots;
+    int32_t n_states;
+};
+
+/* The stack of an old number, frame by frame from the bottom; 0 after a failure. */
+static int32_t rebuild_stack(struct automaton *a, const struct old *old, int32_t stack)
 {
-    *forgot = a->n_states > AUTOMATON_STATES_MAX;
-    if (!*forgot)
-        return keep;
-    const struct state kept = a->states[keep];
-    memcpy(a->set, a->spots + kept.first, (size_t)kept.n * sizeof *a->spots);
-    a->n_set = kept.n;
-    for (int32_t i = 0; i < a->n_states; i++)
-        mem_free(a->states[i].row);
-    memset(a->state_table, 0, 2 * (size_t)a->cap_states * sizeof *a->state_table);
-    a->states[STATE_DEAD] = (struct state){0};
-    a->n_states = 1;
-    a->n_spots = 0;
-    return make_state(a, kept.flags);
+    int32_t n = 0, at = stack;
+    for (; at >= STACK_FIRST; at = old->frames[at].parent)
+        n++;
+    int32_t *chain = mem_array((size_t)n + 1, sizeof *chain);
+    if (!chain)
+        return fail(a, E_NOMEM, "frames");
+    int32_t built = at;
+    for (int32_t i = n, s = stack; i > 0; s = old->frames[s].parent)
+        chain[--i] = s;
+    for (int32_t i = 0; i < n && !a->failure.code; i++)
+        built = find_frame(a, (struct frame){old->frames[chain[i]].place, built});
+    mem_free(chain);
+    return built;
 }
 
-int automaton_check(const struct automaton *a, struct err *e)
+static int32_t rebuild_state(struct automaton *a, const struct old *old, int32_t state)
 {
-    return a->failure.code ? ERR(e, a->failure.code, "%s", a->failure.msg) : 0;
+    const struct state *s = &old->states[state];
+    for (int32_t i = 0; i < s->n; i++) {
+        const struct spot spot = old->spots[s->first + i];
+        a->set[i] = (struct spot){spot.place, rebuild_stack(a, old, spot.stack)};
+    }
+    a->n_set = s->n;
+    return make_state(a, s->flags);
+}
+
+bool automaton_full(const struct automaton *a)
+{
+    return a->n_states > AUTOMATON_STATES_MAX || a->n_frames > AUTOMATON_FRAMES_MAX / 2;
+}
+
+bool automaton_trim(struct automaton *a, int32_t *const *keep, int n)
+{
+    const struct automaton was = *a;
+    const struct old old = {a->frames, a->states, a->spots, a->n_states};
+    a->frames = NULL;
+    a->frame_table = a->state_table = NULL;
+    a->states = NULL;
+    a->spots = NULL;
+    a->n_states = a->cap_states = a->n_spots = a->cap_spots = a->n_frames = a->cap_frames = 0;
+    if (!open_tables(a)) { /* it stays as it was */
+        mem_free(a->frames);
+        mem_free(a->frame_table);
+        mem_free(a->states);
+        mem_free(a->state_table);
+        *a = was;
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        *keep[i] = rebuild_state(a, &old, *keep[i]);
+    free_states(old.states, old.n_states);
+    mem_free(old.frames);
+    mem_free(old.spots);
+    mem_free(was.frame_table);
+    mem_free(was.state_table);
+    return true;
+}
+
+int automaton_check(struct automaton *a, struct err *e)
+{
+    const struct err failure = a->failure;
+    err_clear(&a->failure);
+    return failure.code ? ERR(e, failure.code, "%s", failure.msg) : 0;
+}
+
+size_t automaton_bytes(const struct automaton *a)
+{
+    size_t n_rows = 0;
+    for (int32_t i = 0; i < a->n_states; i++)
+        n_rows += a->states[i].row != NULL;
+    return sizeof *a + n_rows * 256 * sizeof(int32_t) + (size_t)a->cap_spots * sizeof *a->spots +
+           (size_t)a->cap_states * (sizeof *a->states + 2 * sizeof(int32_t)) +
+           (size_t)a->cap_frames * (sizeof *a->frames + 2 * sizeof(int32_t));
 }

@@ -17,9 +17,9 @@
 enum {
     AUTOMATON_PLACES_MAX = 1 << 17,
     AUTOMATON_RULES_MAX = 4096,
-    AUTOMATON_SET_MAX = 512,     /* places in one state: more is too ambiguous */
-    AUTOMATON_STATES_MAX = 8192, /* kept; then those not in use are forgotten */
-    AUTOMATON_FRAMES_MAX = 1 << 20,
+    AUTOMATON_SET_MAX = 512,        /* places in one state: more is too ambiguous */
+    AUTOMATON_STATES_MAX = 8192,    /* kept; then those not in use are forgotten */
+    AUTOMATON_FRAMES_MAX = 1 << 20, /* at once; half of it are kept */
 };
 
 enum place_kind { PLACE_BYTES, PLACE_FORK, PLACE_CALL, PLACE_END };
@@ -67,7 +67,8 @@ struct automaton;
 /* rules is borrowed. One thread at a time. */
 int automaton_open(const struct rules *r, struct automaton **out, struct err *e);
 void automaton_close(struct automaton *a);
-/* The state of a place behind a stack; STATE_DEAD after a failure, which automaton_check tells. */
+/* The state of a place behind a stack; STATE_DEAD after a failure, which automaton_check tells.
+ * What failed is not kept: all else goes on. */
 int32_t automaton_state(struct automaton *a, struct spot from);
 int32_t automaton_root(struct automaton *a);
 int32_t automaton_next(struct automaton *a, int32_t state, uint8_t byte);
@@ -76,8 +77,12 @@ const struct spot *automaton_spots(const struct automaton *a, int32_t state, int
 unsigned automaton_flags(const struct automaton *a, int32_t state);
 /* Where a stack goes on when its rule ends; stack is at least STACK_FIRST. */
 struct spot automaton_pop(const struct automaton *a, int32_t stack);
-/* Forgets states when there are many, all but one, whose new number it returns. *forgot: it did. */
-int32_t automaton_trim(struct automaton *a, int32_t keep, bool *forgot);
-int automaton_check(const struct automaton *a, struct err *e);
+bool automaton_full(const struct automaton *a); /* there are many states or frames */
+/* Forgets all but those states whose numbers are at keep [n], and gives these new ones. Whether it
+ * did; a failure makes them STATE_DEAD. */
+bool automaton_trim(struct automaton *a, int32_t *const *keep, int n);
+/* The failure since the last call, which forgets it. */
+int automaton_check(struct automaton *a, struct err *e);
+size_t automaton_bytes(const struct automaton *a); /* of memory, about */
 
 #endif

@@ -31,16 +31,26 @@ struct grammar {
  * first. */
 enum grammar_start { GRAMMAR_ANSWER, GRAMMAR_THINKING };
 
-int grammar_of_gbnf(const char *text, size_t len, enum grammar_start start, struct grammar **out,
-                    struct err *e);
-/* Any JSON object. */
-int grammar_of_object(enum grammar_start start, struct grammar **out, struct err *e);
-int grammar_of_schema(const json_t *schema, enum grammar_start start, struct grammar **out,
-                      struct err *e);
-/* One call in the model's form (text/toolcall.h), or several: of the tool `only`, or NULL: of any.
- * Values of a schema that is not known here are any JSON. */
-int grammar_of_tools(const struct toolset *t, const char *only, bool several,
-                     enum grammar_start start, struct grammar **out, struct err *e);
-void grammar_free(struct grammar *g);
+/* What may be said: one of the first four, or nothing of them; or calls; or either. */
+struct grammar_spec {
+    enum grammar_start start;
+    const char *gbnf; /* a text of gbnf_len bytes */
+    size_t gbnf_len;
+    bool object; /* any JSON object */
+    const json_t *schema;
+    bool lenient; /* of the schema, what cannot be kept to is passed over, not refused */
+    /* Calls in the model's form (text/toolcall.h), at the end of any text, or in the place of what
+     * is said above; NULL: none. */
+    const struct toolset *tools;
+    const json_t *strict; /* {"NAME": true}: tools to whose schemas all arguments keep, or that is
+                             E_UNSUPPORTED; others are kept to as far as they are known */
+    const char *only;     /* calls of this tool, or NULL: of any */
+    bool several;         /* one call after another */
+    bool must_call;       /* calls, and nothing else */
+};
+
+/* Nothing of the spec is kept. */
+int grammar_open(const struct grammar_spec *s, struct grammar **out, struct err *e);
+void grammar_close(struct grammar *g);
 
 #endif

@@ -36,7 +36,7 @@ int guide_open(const struct guide_options *o, struct guide **out, struct err *e)
     if (g->o.n_stop_ids > GUIDE_STOP_MAX)
         g->o.n_stop_ids = GUIDE_STOP_MAX;
     memcpy(g->stop_ids, o->stop_ids, (size_t)g->o.n_stop_ids * sizeof *g->stop_ids);
-    if ((o->grammar && mask_open(o->grammar, o->lexicon, &g->mask, e)) ||
+    if ((o->table && mask_open(o->table, &g->mask, e)) ||
         (o->budget >= 0 && o->opened &&
          tokenizer_encode(o->tokenizer, REASONING_ENOUGH, strlen(REASONING_ENOUGH), false,
                           &g->enough, e))) {

@@ -13,9 +13,8 @@
 
 struct guide_options {
     const struct tokenizer *tokenizer; /* borrowed */
-    const struct lexicon *lexicon;     /* borrowed; needed with a grammar */
-    /* Borrowed, or NULL: anything. Made with GRAMMAR_THINKING if and only if opened. */
-    const struct grammar *grammar;
+    /* Of a grammar, made with GRAMMAR_THINKING if and only if opened. Borrowed; NULL: anything. */
+    struct mask_table *table;
     bool opened;             /* the prompt ends inside <think> */
     int budget;              /* tokens of thinking; -1: any number */
     const int32_t *stop_ids; /* [n_stop_ids], copied */

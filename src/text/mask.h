@@ -11,10 +11,20 @@
 #include "text/grammar.h"
 #include "text/lexicon.h"
 
+/* What is known so far of a grammar's places and states: shared by all answers under it, whose
+ * masks may be asked by any threads at once. */
+struct mask_table;
+/* One answer under a grammar: how far its text has come. */
 struct mask;
 
-/* g and x are borrowed. One thread at a time. */
-int mask_open(const struct grammar *g, const struct lexicon *x, struct mask **out, struct err *e);
+/* g and x are borrowed. */
+int mask_table_open(const struct grammar *g, const struct lexicon *x, struct mask_table **out,
+                    struct err *e);
+void mask_table_close(struct mask_table *t);   /* no mask of it is open */
+size_t mask_table_bytes(struct mask_table *t); /* of memory, about */
+
+/* t is borrowed. One thread at a time. */
+int mask_open(struct mask_table *t, struct mask **out, struct err *e);
 void mask_close(struct mask *m);
 /* Sets the bits of tokens that may follow: token i is bit i % 32 of bits[i / 32], i < n_tokens.
  * *done: the text may end here. E_LIMIT, E_NOMEM: the grammar is too ambiguous at this place. */

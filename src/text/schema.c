@@ -1,6 +1,6 @@
 /* Schemas as rules: see schema.h. Each schema becomes a rule vN. of its own; a $ref is the rule of
  * what it names, so recursion needs nothing more. */
-#include "text/schema.h"
+#include "text/schema_inside.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define NUMBER_MAX 999999999999999999 /* of as many digits as rule integer. allows */
 
-enum { DEPTH_MAX = 64, LENGTH_MAX = 10000, SCHEMAS_MAX = 2000 };
+enum { DEPTH_MAX = 64, LENGTH_MAX = 10000 };
 
 static const char json_rules[] =
     "ws. ::= (\" \" | \"\\n\" \" \"{0,40})?\n"
@@ -33,18 +33,8 @@ static const char json_rules[] =
     "object. ::= \"{\" ws. (member. (\",\" ws. member.)*)? \"}\"\n"
     "array. ::= \"[\" ws. (value. ws. (\",\" ws. value. ws.)*)? \"]\"\n";
 
-struct writer {
-    const json_t *root;
-    const json_t *seen[SCHEMAS_MAX]; /* number N: the schema of rule vN. */
-    json_t *made;                    /* array: schemas that were joined of others, owned */
-    int n_seen, depth;
-    struct buf *out;  /* the body of the rule in the making */
-    struct buf *done; /* whole rules */
-    struct err *e;
-};
-
-static int write_part(struct writer *w, const json_t *part, const char *where, const char *key,
-                      struct buf *name); /* appends the name of a rule for it */
+static int write_part(struct schema_writer *w, const json_t *part, const char *where,
+                      const char *key, struct buf *name); /* appends the name of a rule for it */
 
 static const char *const silent[] = {"title", "description", "default",    "examples", "$schema",
                                      "$id",   "$comment",    "deprecated", "readOnly", "writeOnly",
@@ -63,7 +53,7 @@ static bool is_in(const char *const *list, const char *key)
     return *list != NULL;
 }
 
-static int refuse(struct writer *w, const char *where, const char *key)
+int schema_refuse(struct schema_writer *w, const char *where, const char *key)
 {
     return ERR(w->e, E_UNSUPPORTED,
                "schema: %s: %.60s cannot be kept to by this server; leave it out, or say it in the "
@@ -71,7 +61,7 @@ static int refuse(struct writer *w, const char *where, const char *key)
                *where ? where : "root", key);
 }
 
-static void put_literal(struct buf *out, const char *s, size_t n)
+void schema_literal(struct buf *out, const char *s, size_t n)
 {
     buf_putc(out, '"');
     for (size_t i = 0; i < n; i++) {
@@ -84,19 +74,19 @@ static void put_literal(struct buf *out, const char *s, size_t n)
     buf_puts(out, "\" ");
 }
 
-static int put_json(struct writer *w, const json_t *v)
+static int put_json(struct schema_writer *w, const json_t *v)
 {
     struct buf text = BUF_INIT;
     int rc = json_print(v, JSON_COMPACT | JSON_ENCODE_ANY, &text, w->e);
     if (!rc)
-        put_literal(w->out, text.data, text.len);
+        schema_literal(w->out, text.data, text.len);
     buf_free(&text);
     return rc;
 }
 
 /* Whether a count of the schema (minItems...) is there; E_FORMAT if it is no small number. */
-static int count_of(struct writer *w, const json_t *schema, const char *where, const char *key,
-                    int *out)
+static int count_of(struct schema_writer *w, const json_t *schema, const char *where,
+                    const char *key, int *out)
 {
     const json_t *v = json_object_get(schema, key);
     if (!v)
@@ -117,7 +107,7 @@ static void put_times(struct buf *out, int least, int most)
         buf_printf(out, "{%d,%d} ", least, most);
 }
 
-static int put_string(struct writer *w, const json_t *schema, const char *where)
+static int put_string(struct schema_writer *w, const json_t *schema, const char *where)
 {
     int least = 0, most = -1;
     if (count_of(w, schema, where, "minLength", &least) ||
@@ -135,7 +125,7 @@ static int put_string(struct writer *w, const json_t *schema, const char *where)
     return 0;
 }
 
-static int put_array(struct writer *w, const json_t *schema, const char *where)
+static int put_array(struct schema_writer *w, const json_t *schema, const char *where)
 {
     const json_t *items = json_object_get(schema, "items");
     struct buf item = BUF_INIT;
@@ -150,7 +140,7 @@ static int put_array(struct writer *w, const json_t *schema, const char *where)
     if (json_is_object(items))
         rc = write_part(w, items, where, "items", &item);
     else if (items && !json_is_boolean(items))
-        rc = refuse(w, where, "items that is no schema");
+        rc = schema_refuse(w, where, "items that is no schema");
     else
         buf_puts(&item, "value. ");
     if (!rc && most == 0)
@@ -165,8 +155,8 @@ static int put_array(struct writer *w, const json_t *schema, const char *where)
 }
 
 /* A bound, rounded into the range where it need not be whole; E_UNSUPPORTED of a fraction. */
-static int bound_of(struct writer *w, const json_t *schema, const char *where, const char *key,
-                    bool whole, int64_t *out)
+static int bound_of(struct schema_writer *w, const json_t *schema, const char *where,
+                    const char *key, bool whole, int64_t *out)
 {
     const json_t *v = json_object_get(schema, key);
     const double real = json_number_value(v), most = (double)NUMBER_MAX;
@@ -175,8 +165,8 @@ static int bound_of(struct writer *w, const json_t *schema, const char *where, c
     if (!json_is_number(v))
         return ERR(w->e, E_FORMAT, "schema: %s: %s must be a number", where, key);
     if (!whole && real != floor(real))
-        return refuse(w, where,
-                      key[1] == 'i' ? "minimum with a fraction" : "maximum with a fraction");
+        return schema_refuse(w, where,
+                             key[1] == 'i' ? "minimum with a fraction" : "maximum with a fraction");
     const double round = key[1] == 'i' ? ceil(real) : floor(real);
     *out = round >= most ? NUMBER_MAX : round <= -most ? -NUMBER_MAX : (int64_t)round;
     if (json_is_integer(v) && round > -most && round < most)
@@ -184,7 +174,8 @@ static int bound_of(struct writer *w, const json_t *schema, const char *where, c
     return 0;
 }
 
-static int put_number(struct writer *w, const char *type, const json_t *schema, const char *where)
+static int put_number(struct schema_writer *w, const char *type, const json_t *schema,
+                      const char *where)
 {
     const bool whole = strcmp(type, "integer") == 0;
     int64_t lo = -NUMBER_MAX, hi = NUMBER_MAX;
@@ -201,7 +192,7 @@ static int put_number(struct writer *w, const char *type, const json_t *schema, 
     return 0;
 }
 
-static bool is_required(const json_t *schema, const char *key)
+bool schema_requires(const json_t *schema, const char *key)
 {
     const json_t *v;
     size_t i;
@@ -212,7 +203,8 @@ static bool is_required(const json_t *schema, const char *key)
 }
 
 /* A property's text in an object: "name": value. */
-static int put_member(struct writer *w, const char *key, const struct buf *value, struct buf *out)
+static int put_member(struct schema_writer *w, const char *key, const struct buf *value,
+                      struct buf *out)
 {
     json_t *name = json_string(key);
     struct buf *before = w->out;
@@ -227,7 +219,7 @@ static int put_member(struct writer *w, const char *key, const struct buf *value
 
 /* Declared properties in their order. A comma stands in front of all but the first that is there:
  * rule oN.K. is what may follow when none of the first K came, pN.K. when one did. */
-static int put_properties(struct writer *w, const json_t *properties, const json_t *schema,
+static int put_properties(struct schema_writer *w, const json_t *properties, const json_t *schema,
                           const char *where, int id)
 {
     struct buf rules = BUF_INIT;
@@ -237,7 +229,7 @@ static int put_properties(struct writer *w, const json_t *properties, const json
     json_object_foreach((json_t *)properties, key, part)
     {
         struct buf value = BUF_INIT, member = BUF_INIT;
-        const char * or = is_required(schema, key) ? "" : "|";
+        const char * or = schema_requires(schema, key) ? "" : "|";
         if (!rc)
             rc = write_part(w, part, where, key, &value);
         if (!rc)
@@ -268,7 +260,7 @@ static bool says_nothing_of_names(const json_t *v)
            (json_is_object(v) && !json_object_size(v));
 }
 
-static int put_object(struct writer *w, const json_t *schema, const char *where, int id)
+static int put_object(struct schema_writer *w, const json_t *schema, const char *where, int id)
 {
     const json_t *properties = json_object_get(schema, "properties"), *v;
     const json_t *others = json_object_get(schema, "additionalProperties");
@@ -277,13 +269,14 @@ static int put_object(struct writer *w, const json_t *schema, const char *where,
     int rc = 0;
     json_array_foreach(
         json_object_get(schema, "required"), i,
-        v) if (!json_object_get(properties, json_is_string(v)
-                                                ? json_string_value(v)
-                                                : "")) return refuse(w, where,
-                                                                     "required with a name that "
-                                                                     "properties lacks");
+        v) if (!json_object_get(properties,
+                                json_is_string(v)
+                                    ? json_string_value(v)
+                                    : "")) return schema_refuse(w, where,
+                                                                "required with a name that "
+                                                                "properties lacks");
     if (!says_nothing_of_names(json_object_get(schema, "propertyNames")))
-        return refuse(w, where, "propertyNames other than of strings");
+        return schema_refuse(w, where, "propertyNames other than of strings");
     if (json_object_size(properties))
         return put_properties(w, properties, schema, where, id);
     if (json_is_false(others)) {
@@ -305,8 +298,8 @@ static int put_object(struct writer *w, const json_t *schema, const char *where,
 
 /* --- one schema --- */
 
-static int put_type(struct writer *w, const char *type, const json_t *schema, const char *where,
-                    int id)
+static int put_type(struct schema_writer *w, const char *type, const json_t *schema,
+                    const char *where, int id)
 {
     static const char *const simple[] = {"boolean", "null", NULL};
     if (strcmp(type, "string") == 0)
@@ -323,8 +316,8 @@ static int put_type(struct writer *w, const char *type, const json_t *schema, co
     return 0;
 }
 
-static int put_types(struct writer *w, const json_t *type, const json_t *schema, const char *where,
-                     int id)
+static int put_types(struct schema_writer *w, const json_t *type, const json_t *schema,
+                     const char *where, int id)
 {
     size_t i;
     const json_t *v;
@@ -343,7 +336,7 @@ static int put_types(struct writer *w, const json_t *type, const json_t *schema,
     return 0;
 }
 
-static int nothing_fits(struct writer *w, const char *where)
+static int nothing_fits(struct schema_writer *w, const char *where)
 {
     return ERR(
         w->e, E_FORMAT,
@@ -352,7 +345,8 @@ static int nothing_fits(struct writer *w, const char *where)
 }
 
 /* One more of *n alternatives: all that is said in a and b together, if a value is left. */
-static int put_both(struct writer *w, const json_t *a, const json_t *b, const char *where, int *n)
+static int put_both(struct schema_writer *w, const json_t *a, const json_t *b, const char *where,
+                    int *n)
 {
     json_t *joined = schema_both(w->root, where, a, b, w->e);
     if (!joined)
@@ -380,7 +374,7 @@ static const json_t *without(const json_t *schema, const char *key, json_t **res
     return json_object_size(*rest) ? *rest : NULL;
 }
 
-static int put_ref(struct writer *w, const json_t *schema, const char *where)
+static int put_ref(struct schema_writer *w, const json_t *schema, const char *where)
 {
     const char *ref = json_string_value(json_object_get(schema, "$ref"));
     const json_t *to = ref ? schema_follow(w->root, ref) : NULL;
@@ -399,7 +393,8 @@ static int put_ref(struct writer *w, const json_t *schema, const char *where)
 }
 
 /* anyOf, and oneOf whose parts have nothing in common; what else the schema says holds in each. */
-static int put_choice(struct writer *w, const json_t *schema, const char *where, const char *key)
+static int put_choice(struct schema_writer *w, const json_t *schema, const char *where,
+                      const char *key)
 {
     const json_t *list = json_object_get(schema, key);
     json_t *copy;
@@ -411,7 +406,8 @@ static int put_choice(struct writer *w, const json_t *schema, const char *where,
         const json_t *part = json_array_get(list, i);
         for (size_t k = 0; !rc && key[0] == 'o' && k < i; k++)
             if (!schema_disjoint(w->root, part, json_array_get(list, k)))
-                rc = refuse(w, where, "oneOf of parts that may have values in common (anyOf)");
+                rc = schema_refuse(w, where,
+                                   "oneOf of parts that may have values in common (anyOf)");
         if (!rc && rest) {
             rc = put_both(w, part, rest, where, &n);
         } else if (!rc) {
@@ -423,7 +419,7 @@ static int put_choice(struct writer *w, const json_t *schema, const char *where,
     return !rc && !n ? nothing_fits(w, where) : rc;
 }
 
-static int put_all(struct writer *w, const json_t *schema, const char *where)
+static int put_all(struct schema_writer *w, const json_t *schema, const char *where)
 {
     const json_t *list = json_object_get(schema, "allOf");
     const size_t n = json_array_size(list);
@@ -451,7 +447,8 @@ static int put_all(struct writer *w, const json_t *schema, const char *where)
 }
 
 /* Those of enum, or the one of const, that fit what else the schema says. */
-static int put_values(struct writer *w, const json_t *schema, const char *where, const char *key)
+static int put_values(struct schema_writer *w, const json_t *schema, const char *where,
+                      const char *key)
 {
     const json_t *v = json_object_get(schema, key);
     const bool several = strcmp(key, "enum") == 0;
@@ -479,7 +476,7 @@ static int put_values(struct writer *w, const json_t *schema, const char *where,
 }
 
 /* Without a type: those whose keywords are there. */
-static int put_implied(struct writer *w, const json_t *schema, const char *where, int id)
+static int put_implied(struct schema_writer *w, const json_t *schema, const char *where, int id)
 {
     static const char *const implied[][5] = {
         {"object", "properties", "required", "additionalProperties", "propertyNames"},
@@ -502,7 +499,7 @@ static int put_implied(struct writer *w, const json_t *schema, const char *where
     return 0;
 }
 
-static int put_body(struct writer *w, const json_t *schema, const char *where, int id)
+static int put_body(struct schema_writer *w, const json_t *schema, const char *where, int id)
 {
     const json_t *type = json_object_get(schema, "type");
     if (json_object_get(schema, "const"))
@@ -520,29 +517,44 @@ static int put_body(struct writer *w, const json_t *schema, const char *where, i
     return type ? put_types(w, type, schema, where, id) : put_implied(w, schema, where, id);
 }
 
-static int check_keys(struct writer *w, const json_t *schema, const char *where)
+static int check_keys(struct schema_writer *w, const json_t *schema, const char *where)
 {
     const char *key;
     json_t *v;
     if (!json_is_object(schema))
         return json_is_true(schema) ? 0 : ERR(w->e, E_FORMAT, "schema: %s is no object", where);
-    json_object_foreach((json_t *)schema, key,
-                        v) if (!is_in(spoken, key) && !is_in(silent, key)) return refuse(w, where,
-                                                                                         key);
+    json_object_foreach((json_t *)schema, key, v)
+    {
+        if (!w->lenient && !is_in(spoken, key) && !is_in(silent, key))
+            return schema_refuse(w, where, key);
+    }
     return 0;
 }
 
-static int write_rule(struct writer *w, const json_t *schema, const char *where, int *number)
+bool schema_says(const json_t *schema, const char *key)
+{
+    const char *k;
+    json_t *v;
+    json_object_foreach((json_t *)schema, k, v)
+    {
+        if ((!key || strcmp(k, key) != 0) && !is_in(silent, k))
+            return true;
+    }
+    return false;
+}
+
+int schema_rule(struct schema_writer *w, const json_t *schema, const char *where, int *number)
 {
     struct buf body = BUF_INIT, *before = w->out;
+    const size_t done = w->done->len;
     for (int i = 0; i < w->n_seen; i++)
         if (w->seen[i] == schema && json_is_object(schema)) {
             *number = i;
             return 0;
         }
-    if (w->n_seen == SCHEMAS_MAX || w->depth == DEPTH_MAX)
+    if (w->n_seen == SCHEMA_PARTS_MAX || w->depth == DEPTH_MAX)
         return ERR(w->e, E_LIMIT, "schema: %s: more than %d parts, or deeper than %d", where,
-                   SCHEMAS_MAX, DEPTH_MAX);
+                   SCHEMA_PARTS_MAX, DEPTH_MAX);
     *number = w->n_seen;
     w->seen[w->n_seen++] = schema;
     w->out = &body;
@@ -550,6 +562,14 @@ static int write_rule(struct writer *w, const json_t *schema, const char *where,
     int rc = check_keys(w, schema, where);
     if (!rc)
         rc = put_body(w, schema, where, *number);
+    if (rc == -E_UNSUPPORTED && w->lenient) { /* this part of it is any JSON */
+        err_clear(w->e);
+        w->n_seen = *number + 1;
+        w->done->len = done;
+        buf_clear(&body);
+        buf_puts(&body, "value. ");
+        rc = 0;
+    }
     w->depth--;
     w->out = before;
     buf_printf(w->done, "v%d. ::= %s\n", *number, buf_str(&body));
@@ -557,40 +577,57 @@ static int write_rule(struct writer *w, const json_t *schema, const char *where,
     return rc;
 }
 
-static int write_part(struct writer *w, const json_t *part, const char *where, const char *key,
-                      struct buf *name)
+static int write_part(struct schema_writer *w, const json_t *part, const char *where,
+                      const char *key, struct buf *name)
 {
     char place[200];
     int number;
     snprintf(place, sizeof place, "%.120s/%.60s", where, key);
-    if (write_rule(w, part, place, &number))
+    if (schema_rule(w, part, place, &number))
         return -w->e->code;
     buf_printf(name, "v%d. ", number);
     return 0;
 }
 
-static int write_schema(const json_t *schema, struct buf *out, struct writer *w, int *number)
+/* answer. of a spec whose other rules are written; number: of its schema's. */
+static void put_answer(struct buf *out, const struct grammar_spec *s, int number)
 {
-    w->root = schema;
-    w->done = out;
-    w->made = json_array();
-    const int rc = write_rule(w, schema, "root", number);
-    json_decref(w->made);
-    w->made = NULL;
-    return rc;
+    buf_puts(out, "answer. ::= ");
+    if (s->tools && s->must_call)
+        buf_puts(out, "calls.");
+    else if (s->gbnf)
+        buf_puts(out, "root");
+    else if (s->schema || s->object)
+        buf_printf(out, s->schema ? "v%d." : "object.", number);
+    else
+        buf_puts(out, "free.");
+    if (s->tools && !s->must_call && (s->gbnf || s->schema || s->object))
+        buf_puts(out, " | calls.");
+    buf_putc(out, '\n');
 }
 
-int schema_write(const json_t *schema, struct buf *out, struct err *e)
+int schema_write(const struct grammar_spec *s, struct buf *out, struct err *e)
 {
-    struct writer *w = mem_zalloc(1, sizeof *w);
-    int number, rc;
-    if (!w)
+    struct schema_writer *w = mem_zalloc(1, sizeof *w);
+    json_t *made = json_array();
+    int number = 0, rc = 0;
+    if (!w || !made) {
+        mem_free(w);
+        json_decref(made);
         return ERR(e, E_NOMEM, "no memory for a schema");
-    w->e = e;
+    }
+    *w = (struct schema_writer){.e = e, .done = out, .made = made};
     buf_puts(out, json_rules);
-    rc = write_schema(schema, out, w, &number);
-    buf_puts(out, "root ::= v0.\n");
+    if (s->schema && !(s->tools && s->must_call)) {
+        w->root = s->schema;
+        w->lenient = s->lenient;
+        rc = schema_rule(w, s->schema, "root", &number);
+    }
+    if (!rc && s->tools)
+        rc = schema_calls(w, s);
+    put_answer(out, s, number);
     mem_free(w);
+    json_decref(made);
     return rc ? rc : buf_check(out, e);
 }
 
@@ -607,98 +644,4 @@ void schema_until(struct buf *out, const char *prefix, const char *end)
         else
             buf_printf(out, "| [^\\x%02x] %s0\n", (unsigned char)end[0], prefix);
     }
-}
-
-/* --- calls of tools --- */
-
-static bool put_words(struct writer *w, const json_t *list)
-{
-    size_t i;
-    const json_t *v;
-    json_array_foreach(list, i, v) if (!json_is_string(v)) return false;
-    json_array_foreach(list, i, v)
-    {
-        buf_puts(w->out, i ? "| " : "( ");
-        put_literal(w->out, json_string_value(v), json_string_length(v));
-    }
-    if (json_array_size(list))
-        buf_puts(w->out, ") \"\\n</parameter>\" ");
-    return json_array_size(list) > 0;
-}
-
-/* A value and its closing tag: one of some words, any text, or JSON. A schema that cannot be kept
- * to is any JSON: the client checks arguments anyway. */
-static void put_value(struct writer *w, const struct toolset *t, const char *tool, const char *key,
-                      const json_t *schema)
-{
-    size_t done = w->done->len;
-    int number, seen = w->n_seen;
-    if (put_words(w, json_object_get(schema, "enum")))
-        return;
-    unsigned types = toolset_types(t, tool, key);
-    if (!types || (types & TOOL_STRING)) {
-        buf_puts(w->out, "raw.0 ");
-        return;
-    }
-    if (write_rule(w, schema, key, &number)) {
-        err_clear(w->e);
-        w->n_seen = seen;
-        w->done->len = done;
-        buf_puts(w->out, "value. ");
-    } else {
-        buf_printf(w->out, "v%d. ", number);
-    }
-    buf_puts(w->out, "\"\\n</parameter>\" ");
-}
-
-static void put_tool(struct writer *w, const struct toolset *t, const char *name)
-{
-    const char *key;
-    json_t *part;
-    w->root = toolset_parameters(t, name);
-    put_literal(w->out, name, strlen(name));
-    buf_puts(w->out, "\">\\n\" ");
-    json_object_foreach(json_object_get(w->root, "properties"), key, part)
-    {
-        buf_puts(w->out, "( \"<parameter=\" ");
-        put_literal(w->out, key, strlen(key));
-        buf_puts(w->out, "\">\\n\" ");
-        put_value(w, t, name, key, part);
-        buf_puts(w->out, is_required(w->root, key) ? "\"\\n\" ) " : "\"\\n\" )? ");
-    }
-}
-
-int schema_write_tools(const struct toolset *t, const char *only, bool several, struct buf *out,
-                       struct err *e)
-{
-    struct writer *w = mem_zalloc(1, sizeof *w);
-    struct buf names = BUF_INIT;
-    const char *name;
-    json_t *parameters;
-    if (!w)
-        return ERR(e, E_NOMEM, "no memory for tools");
-    w->e = e;
-    w->done = out;
-    w->out = &names;
-    w->made = json_array();
-    buf_puts(out, json_rules);
-    schema_until(out, "raw.", "\n</parameter>");
-    json_object_foreach(t->tools, name, parameters)
-    {
-        if (only && strcmp(only, name) != 0)
-            continue;
-        buf_puts(&names, names.len ? "| " : "");
-        put_tool(w, t, name);
-    }
-    if (!names.len)
-        ERR(e, E_ARG, "tool_choice names %.80s, which tools does not declare",
-            only ? only : "a tool");
-    buf_printf(out,
-               "call. ::= \"<tool_call>\\n<function=\" ( %s) \"</function>\\n</tool_call>\"\n"
-               "root ::= call. %s\n",
-               buf_str(&names), several ? "( \"\\n\" call. )*" : "");
-    buf_free(&names);
-    json_decref(w->made);
-    mem_free(w);
-    return e->code ? -e->code : buf_check(out, e);
 }

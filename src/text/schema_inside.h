@@ -1,0 +1,30 @@
+/* What schema.c (JSON) and schema_tools.c (calls of tools) share. */
+#ifndef TEXT_SCHEMA_INSIDE_H
+#define TEXT_SCHEMA_INSIDE_H
+
+#include "text/schema.h"
+
+enum { SCHEMA_PARTS_MAX = 2000 };
+
+struct schema_writer {
+    const json_t *root;                   /* what a $ref is looked for in */
+    const json_t *seen[SCHEMA_PARTS_MAX]; /* number N: the schema of rule vN. */
+    json_t *made;                         /* array: schemas joined of others, owned */
+    int n_seen, depth;
+    bool lenient;     /* what cannot be kept to is passed over */
+    struct buf *out;  /* the body of the rule in the making */
+    struct buf *done; /* whole rules */
+    struct err *e;
+};
+
+/* A rule vN. for a schema; *number is N. */
+int schema_rule(struct schema_writer *w, const json_t *schema, const char *where, int *number);
+/* The rules calls. and free. (text with calls at its end) of a spec. */
+int schema_calls(struct schema_writer *w, const struct grammar_spec *s);
+int schema_refuse(struct schema_writer *w, const char *where, const char *key);
+void schema_literal(struct buf *out, const char *s, size_t n);
+bool schema_requires(const json_t *schema, const char *key);
+/* Whether a schema says more than its keyword `key` (or NULL: than nothing). */
+bool schema_says(const json_t *schema, const char *key);
+
+#endif
