@@ -123,6 +123,15 @@ static void test_messages_are_brought_into_one_form(void **state)
          " 'assistant', 'content': 't', 'reasoning_content': 'hm', 'tool_calls': [{'type':"
          " 'function', 'id': 'c1', 'function': {'name': 'f', 'arguments': {'a': 1}}}]}, {'role':"
          " 'tool', 'tool_call_id': 'c1', 'content': 'r'}, {'role': 'user', 'content': 'and?'}]"},
+        {MESSAGES,
+         "{'max_tokens': 3, 'messages': [{'role': 'user', 'content': [{'type': 'tool_result',"
+         " 'tool_use_id': 'c1', 'is_error': true, 'content': [{'type': 'text', 'text': 'gone'}]},"
+         " {'type': 'tool_result', 'tool_use_id': 'c2', 'is_error': true}, {'type': 'tool_result',"
+         " 'tool_use_id': 'c3', 'is_error': true, 'content': 'no'}, {'type': 'tool_result',"
+         " 'tool_use_id': 'c4', 'is_error': false}]}]}",
+         "[{'role': 'tool', 'tool_call_id': 'c1', 'content': 'Error: gone'}, {'role': 'tool',"
+         " 'tool_call_id': 'c2', 'content': 'Error: '}, {'role': 'tool', 'tool_call_id': 'c3',"
+         " 'content': 'Error: no'}, {'role': 'tool', 'tool_call_id': 'c4', 'content': ''}]"},
         {OLLAMA_CHAT,
          "{'messages': [{'role': 'user', 'content': 'q', 'images': []}, {'role': 'assistant',"
          " 'content': '', 'thinking': 'hm', 'tool_calls': [{'function': {'name': 'f', 'arguments':"
@@ -164,14 +173,22 @@ static void test_tools_and_formats(void **state)
          " {'type': 'enabled', 'budget_tokens': 1024}}",
          &a);
     assert_int_equal(a.tool_choice, ASK_TOOLS_REQUIRED);
-    assert_true(a.thinking == 1 && !a.parallel_tools);
+    assert_true(a.thinking == 1 && !a.parallel_tools && a.think_budget == 1024 && !a.strict);
     ask_free(&a);
     take(CHAT,
          "{" HI ", 'response_format': {'type': 'json_schema', 'json_schema': {'name': 'n',"
-         " 'schema': {'type': 'integer'}}}}",
+         " 'schema': {'type': 'integer'}}}, 'chat_template_kwargs': {'thinking_budget': 7}}",
          &a);
-    assert_int_equal(a.format, ASK_SCHEMA);
+    assert_true(a.format == ASK_SCHEMA && !a.lenient && a.think_budget == 7 && !a.variables);
     expect_json(a.schema, "{'type': 'integer'}");
+    ask_free(&a);
+    take(CHAT,
+         "{" HI ", 'response_format': {'type': 'json_schema', 'json_schema': {'schema': {},"
+         " 'strict': false}}, 'tools': [{'type': 'function', 'function': {'name': 'f', 'strict':"
+         " true}}, {'type': 'function', 'function': {'name': 'g', 'strict': false}}]}",
+         &a);
+    assert_true(a.lenient);
+    expect_json(a.strict, "{'f': true}");
     ask_free(&a);
     take(OLLAMA_CHAT, "{" HI ", 'format': 'json', 'think': 'low', 'stream': false}", &a);
     assert_int_equal(a.format, ASK_JSON);
@@ -210,6 +227,20 @@ static const struct {
      "logit_bias: want token ids as keys, found 'x'"},
     {CHAT, "{" HI ", 'top_logprobs': 2}", "top_logprobs",
      "top_logprobs: wants logprobs to be true"},
+    {CHAT, "{" HI ", 'grammar': 'root ::= x', 'response_format': {'type': 'json_object'}}",
+     "grammar", "grammar: cannot hold together with response_format"},
+    {CHAT, "{" HI ", 'grammar': 'root ::= x', 'ignore_eos': true}", "ignore_eos",
+     "ignore_eos: goes on behind an end, which grammar must come to"},
+    {CHAT, "{" HI ", 'response_format': {'type': 'json_schema', 'json_schema': {'shcema': {}}}}",
+     "response_format.json_schema.shcema",
+     "response_format.json_schema.shcema: there is no such field"},
+    {CHAT, "{" HI ", 'chat_template_kwargs': {'thinking_budget': true}}",
+     "chat_template_kwargs.thinking_budget",
+     "chat_template_kwargs.thinking_budget: want a whole number from 0 to 2147483647"},
+    {MESSAGES,
+     "{'max_tokens': 3, 'messages': [{'role': 'user', 'content': [{'type': 'tool_result',"
+     " 'tool_use_id': 'c1', 'error': true}]}]}",
+     "messages[0].content[0].error", "messages[0].content[0].error: there is no such field"},
     {CHAT, "{" HI ", 'reasoning_effort': 'huge'}", "reasoning_effort",
      "reasoning_effort: want none, minimal, low, medium, high or xhigh, found 'huge'"},
     {CHAT, "{" HI ", 'tool_choice': 'required'}", "tool_choice",

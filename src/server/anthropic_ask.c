@@ -19,7 +19,7 @@ struct fields_of_request {
 #define A(member)  offsetof(struct fields_of_request, ask.member)
 static const struct field thinking_fields[] = {
     {"type", FIELD_STRING, AT(thinking), 0, 0, NULL, NULL},
-    {"budget_tokens", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"budget_tokens", FIELD_INT, A(think_budget), 0, INT32_MAX, NULL, NULL},
     {"display", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
@@ -115,18 +115,54 @@ static int add_use(struct draft *d, const json_t *block, const char *place, stru
     return json_array_append_new(d->calls, call) ? out_of_memory(w) : 0;
 }
 
+struct result {
+    const char *id;
+    const json_t *content;
+    bool failed;
+};
+
+#define AT(member) offsetof(struct result, member)
+static const struct field result_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"tool_use_id", FIELD_STRING, AT(id), 0, 0, NULL, NULL},
+    {"content", FIELD_VALUE, AT(content), 0, 0, NULL, NULL},
+    {"is_error", FIELD_BOOL, AT(failed), 0, 0, NULL, NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
+/* What a tool gave, as text parts or text; that of one that failed says so to the model, whose
+ * template has no other place for it. For json_decref. */
+static json_t *result_content(const struct result *r)
+{
+    json_t *parts;
+    if (!r->failed)
+        return r->content ? json_incref((json_t *)r->content) : json_string("");
+    if (!json_is_array(r->content)) {
+        const char *text = json_string_value(r->content);
+        return json_sprintf("Error: %s", text ? text : "");
+    }
+    parts = json_copy((json_t *)r->content);
+    json_array_insert_new(parts, 0, json_pack("{s:s, s:s}", "type", "text", "text", "Error: "));
+    return parts;
+}
+
 static int add_result(struct draft *d, const json_t *block, const char *place, struct wrong *w)
 {
-    const char *id = string_of(block, "tool_use_id");
-    json_t *content = json_object_get(block, "content");
-    if (!id)
+    struct result r = {0};
+    if (fields_read(result_fields, block, place, &r, w))
+        return -w->e.code;
+    if (!r.id)
         return WRONG(w, E_FORMAT, place, "%s: tool_result wants a tool_use_id", place);
+    if (r.content && !json_is_string(r.content) && !json_is_array(r.content))
+        return WRONG(w, E_FORMAT, place, "%s.content: want a string or an array of text blocks",
+                     place);
     if (flush(d, w))
         return -w->e.code;
-    json_t *m = json_pack("{s:s, s:s}", "role", "tool", "tool_call_id", id);
-    const int bad = content ? json_object_set(m, "content", content)
-                            : json_object_set_new(m, "content", json_string(""));
-    return json_array_append_new(d->out, m) || bad ? out_of_memory(w) : 0;
+    json_t *m = json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", r.id, "content",
+                          result_content(&r));
+    return json_array_append_new(d->out, m) ? out_of_memory(w) : 0;
 }
 
 static int add_block(struct draft *d, const json_t *block, const char *place, struct wrong *w)
@@ -209,6 +245,7 @@ static int convert(struct ask *a, const json_t *system, const json_t *messages, 
 struct tool {
     const char *name, *description;
     const json_t *schema;
+    bool strict;
 };
 
 #define AT(member) offsetof(struct tool, member)
@@ -219,7 +256,7 @@ static const struct field tool_fields[] = {
     {"type", FIELD_ONLY, 0, 0, 0, "\"custom\"", NULL},
     {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"eager_input_streaming", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"strict", FIELD_ONLY, 0, 0, 0, "false", NULL},
+    {"strict", FIELD_BOOL, AT(strict), 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 #undef AT
@@ -236,7 +273,8 @@ static int read_tools(struct ask *a, const json_t *tools, struct wrong *w)
             return WRONG(w, E_FORMAT, where, "%s: want an object with name and input_schema",
                          where);
         if (fields_read(tool_fields, json_array_get(tools, i), where, &t, w) ||
-            ask_tool(a, t.name, t.description, t.schema, where, w))
+            ask_tool(a, t.name, t.description, t.schema, where, w) ||
+            (t.strict && ask_strict(a, w)))
             return -w->e.code;
     }
     return 0;

@@ -37,6 +37,7 @@ void ask_free(struct ask *a)
 {
     json_decref(a->messages);
     json_decref(a->tools);
+    json_decref(a->strict);
     json_decref(a->variables);
     json_decref(a->keep);
     buf_free(&a->text);
@@ -121,7 +122,18 @@ int ask_schema(struct ask *a, const json_t *v, const char *name, struct wrong *w
     if (!json_is_object(v) && !json_is_boolean(v))
         return WRONG(w, E_FORMAT, name, "%s: want a JSON schema, an object", name);
     a->format = ASK_SCHEMA;
+    a->format_field = name;
     a->schema = v;
+    return 0;
+}
+
+int ask_grammar(struct ask *a, struct wrong *w)
+{
+    if (a->format != ASK_TEXT)
+        return WRONG(w, E_FORMAT, "grammar", "grammar: cannot hold together with %s",
+                     a->format_field);
+    a->format = ASK_GRAMMAR;
+    a->format_field = "grammar";
     return 0;
 }
 
@@ -169,6 +181,12 @@ int ask_variables(struct ask *a, const json_t *v, const char *name, struct wrong
             const char *word = json_string_value(value);
             if (ask_effort(a, word ? word : "", full, w))
                 return -w->e.code;
+        } else if (strcmp(key, "thinking_budget") == 0) {
+            if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+                json_integer_value(value) > INT32_MAX)
+                return WRONG(w, E_FORMAT, full, "%s: want a whole number from 0 to %d", full,
+                             INT32_MAX);
+            a->think_budget = json_integer_value(value);
         } else if (strcmp(key, "messages") == 0 || strcmp(key, "tools") == 0 ||
                    strcmp(key, "add_generation_prompt") == 0) {
             return WRONG(w, E_UNSUPPORTED, full, "%s: is not the request's to set", full);
@@ -215,6 +233,16 @@ int ask_tool(struct ask *a, const char *name, const char *description, const jso
     return 0;
 }
 
+int ask_strict(struct ask *a, struct wrong *w)
+{
+    const json_t *last = json_array_get(a->tools, json_array_size(a->tools) - 1);
+    const json_t *name = json_object_get(json_object_get(last, "function"), "name");
+    if (!a->strict)
+        a->strict = json_object();
+    return json_object_set_new(a->strict, json_string_value(name), json_true()) ? out_of_memory(w)
+                                                                                : 0;
+}
+
 static bool has_tool(const struct ask *a, const char *name)
 {
     for (size_t i = 0; i < json_array_size(a->tools); i++) {
@@ -236,8 +264,12 @@ int ask_check(const struct ask *a, struct wrong *w)
         return WRONG(w, E_FORMAT, "tool_choice", "tool_choice: there is no tool called '%.60s'",
                      a->tool_name);
     if (calls && a->format != ASK_TEXT)
-        return WRONG(w, E_FORMAT, "response_format",
-                     "response_format: cannot hold while tool_choice asks for a call");
+        return WRONG(w, E_FORMAT, a->format_field,
+                     "%s: cannot hold while tool_choice asks for a call", a->format_field);
+    if (a->ignore_eos && (calls || a->format != ASK_TEXT))
+        return WRONG(w, E_FORMAT, "ignore_eos",
+                     "ignore_eos: goes on behind an end, which %s must come to",
+                     calls ? "a required call" : a->format_field);
     if (a->top_logprobs && !a->logprobs)
         return WRONG(w, E_FORMAT, "top_logprobs", "top_logprobs: wants logprobs to be true");
     return 0;

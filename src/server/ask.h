@@ -47,9 +47,12 @@ struct ask {
     enum ask_tools tool_choice;
     const char *tool_name; /* ASK_TOOLS_NAMED */
     bool parallel_tools;
+    json_t *strict; /* {"NAME": true}: tools to whose schemas calls keep, owned; NULL: none */
     enum ask_format format;
-    const json_t *schema; /* ASK_SCHEMA */
-    const char *grammar;  /* ASK_GRAMMAR */
+    const char *format_field; /* where that was asked for */
+    const json_t *schema;     /* ASK_SCHEMA */
+    bool lenient;             /* what cannot be kept of it is passed over */
+    const char *grammar;      /* ASK_GRAMMAR */
     bool stream, stream_usage;
     json_t *keep; /* what the API's form needs of the request for later, owned; NULL: nothing */
     const char *session; /* that it is a turn of, or NULL */
@@ -65,7 +68,7 @@ void ask_free(struct ask *a);
 int ask_stop(struct ask *a, const json_t *v, const char *name, struct wrong *w);
 /* {"token id": bias in -100..100}. */
 int ask_bias(struct ask *a, const json_t *v, const char *name, struct wrong *w);
-/* A schema, as a value of the body. */
+/* A schema, as a value of the body; name is kept. */
 int ask_schema(struct ask *a, const json_t *v, const char *name, struct wrong *w);
 /* "none", "minimal", "low", "medium", "high", "xhigh": switches thinking on or off. */
 int ask_effort(struct ask *a, const char *word, const char *name, struct wrong *w);
@@ -76,6 +79,10 @@ int ask_variables(struct ask *a, const json_t *v, const char *name, struct wrong
  * NULL; where names the tool in messages. */
 int ask_tool(struct ask *a, const char *name, const char *description, const json_t *parameters,
              const char *where, struct wrong *w);
+/* The tool added last is strict: its calls keep to its schema. */
+int ask_strict(struct ask *a, struct wrong *w);
+/* A grammar, which nothing else may contradict. */
+int ask_grammar(struct ask *a, struct wrong *w);
 /* What contradicts itself once all is read: a tool_choice without tools, ... */
 int ask_check(const struct ask *a, struct wrong *w);
 

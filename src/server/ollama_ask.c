@@ -101,6 +101,7 @@ static int read_format(struct ask *a, const json_t *v, struct wrong *w)
         return WRONG(w, E_FORMAT, "format", "format: want \"json\" or a schema, found '%.40s'",
                      word);
     a->format = *word ? ASK_JSON : ASK_TEXT;
+    a->format_field = "format";
     return 0;
 }
 

@@ -41,7 +41,8 @@ int openai_tools(struct ask *a, const json_t *v, struct wrong *w)
         if (!json_is_object(json_array_get(v, i)))
             return WRONG(w, E_FORMAT, where, "%s: want an object with type and function", where);
         if (fields_read(tool_fields, json_array_get(v, i), where, &t, w) ||
-            ask_tool(a, t.name, t.description, t.parameters, where, w))
+            ask_tool(a, t.name, t.description, t.parameters, where, w) ||
+            (t.strict && ask_strict(a, w)))
             return -w->e.code;
     }
     return 0;
@@ -68,6 +69,33 @@ int openai_tool_choice(struct ask *a, const json_t *v, struct wrong *w)
     return 0;
 }
 
+struct schema_request {
+    const json_t *schema;
+    int strict; /* -1: not said */
+};
+
+#define AT(member) offsetof(struct schema_request, member)
+static const struct field schema_fields[] = {
+    {"name", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"description", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"schema", FIELD_VALUE, AT(schema), 0, 0, NULL, NULL},
+    {"strict", FIELD_SWITCH, AT(strict), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
+static int read_schema(struct ask *a, const json_t *v, struct wrong *w)
+{
+    static const char where[] = "response_format.json_schema";
+    struct schema_request q = {.strict = -1};
+    if (!json_is_object(v))
+        return WRONG(w, E_FORMAT, where, "%s: want an object with name and schema", where);
+    if (fields_read(schema_fields, v, where, &q, w))
+        return -w->e.code;
+    a->lenient = q.strict == 0;
+    return ask_schema(a, q.schema, "response_format.json_schema.schema", w);
+}
+
 static int read_format(struct ask *a, const json_t *v, struct wrong *w)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
@@ -75,13 +103,13 @@ static int read_format(struct ask *a, const json_t *v, struct wrong *w)
         return 0;
     if (type && strcmp(type, "json_object") == 0) {
         a->format = ASK_JSON;
+        a->format_field = "response_format";
         return 0;
     }
     if (!type || strcmp(type, "json_schema") != 0)
         return WRONG(w, E_FORMAT, "response_format",
                      "response_format: want {\"type\": ...} of text, json_object or json_schema");
-    const json_t *schema = json_object_get(json_object_get(v, "json_schema"), "schema");
-    return ask_schema(a, schema, "response_format.json_schema.schema", w);
+    return read_schema(a, json_object_get(v, "json_schema"), w);
 }
 
 /* Of a request that begins with its struct ask. */
@@ -177,10 +205,8 @@ static int read_chat(struct chat_request *q, struct wrong *w)
         return -w->e.code;
     if (q->completion_tokens)
         a->max_tokens = q->completion_tokens;
-    if (a->grammar)
-        a->format = ASK_GRAMMAR;
     a->no_cache = !q->cache;
-    return ask_check(a, w);
+    return a->grammar && ask_grammar(a, w) ? -w->e.code : ask_check(a, w);
 }
 
 /* --- completions --- */
@@ -272,10 +298,8 @@ static int read_text(struct text_request *q, struct wrong *w)
         return WRONG(w, E_UNSUPPORTED, "echo", "echo: not together with logprobs");
     if (a->echo && a->ids.n)
         return WRONG(w, E_UNSUPPORTED, "echo", "echo: wants the prompt as text");
-    if (a->grammar)
-        a->format = ASK_GRAMMAR;
     a->no_cache = !q->cache;
-    return ask_check(a, w);
+    return a->grammar && ask_grammar(a, w) ? -w->e.code : ask_check(a, w);
 }
 
 int openai_ask_chat(struct ask *a, const char **id, struct wrong *w)

@@ -21,6 +21,7 @@ void reply_free(struct reply *r)
             buf_free(&c->calls[k].arguments);
         }
         mem_free(c->calls);
+        guide_close(c->guide);
         parts_free(&c->parts);
         tokens_free(&c->said);
         buf_free(&c->text);
@@ -28,6 +29,7 @@ void reply_free(struct reply *r)
         json_decref(c->logprobs);
     }
     mem_free(r->choices);
+    guides_return(r->server->guides, r->grammar);
     mem_free(r->state);
     session_release(r);
     if (r->has_tools)

@@ -17,6 +17,7 @@
 #include "server/ticket.h"
 
 struct reply;
+struct guides_loan;
 
 /* A call of a tool in an answer. */
 struct reply_call {
@@ -32,6 +33,7 @@ struct choice {
     struct reply *reply;
     int index;
     struct ticket *ticket; /* NULL: over */
+    struct guide *guide;   /* what the answer is held to, owned; NULL: to nothing */
     struct parts parts;
     struct buf text, thinking;
     struct reply_call *calls; /* [n_calls], owned */
@@ -75,8 +77,9 @@ struct reply {
     struct ask ask;
     struct toolset tools;
     bool has_tools;
-    char id[ID_ROOM]; /* of the answer, made up by the API */
-    long created;     /* seconds since 1970 */
+    struct guides_loan *grammar; /* of the guides of all choices, or NULL */
+    char id[ID_ROOM];            /* of the answer, made up by the API */
+    long created;                /* seconds since 1970 */
     struct choice *choices;
     int n_choices, n_ended;
     bool thinking;          /* the prompt ends in an open <think> */

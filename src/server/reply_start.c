@@ -116,6 +116,8 @@ static int submit(struct reply *r, const struct ask_defaults *d, struct err *e)
     if (sample_options_check(&q.sample, e))
         return -e->code;
     for (int i = 0; i < r->n_choices; i++) {
+        struct guide *guide = r->choices[i].guide;
+        q.constraint = guide ? guide_constraint(guide) : NULL;
         if (schedule_submit(r->server->schedule, &q, &r->choices[i].ticket, e))
             return -e->code;
         q.sample.seed++;
@@ -135,44 +137,31 @@ int reply_count(struct server *s, struct ask *a, int *n, struct err *e)
     return rc;
 }
 
+static int init_choice(struct reply *r, int index, struct err *e)
+{
+    struct choice *c = &r->choices[index];
+    struct parts_events on = reply_events;
+    on.ctx = c;
+    c->reply = r;
+    c->index = index;
+    if (r->ask.logprobs)
+        c->logprobs = json_array();
+    if (!r->ask.messages)
+        parts_init_raw(&c->parts, &on);
+    else if (parts_init(&c->parts, &on, r->has_tools ? &r->tools : NULL, r->thinking, e))
+        return -e->code;
+    return guides_guide(r->server->guides, r->grammar, &r->ask, r->thinking, &c->guide, e);
+}
+
 static int init_choices(struct reply *r, struct err *e)
 {
     const int n = (int)r->ask.n;
     r->choices = mem_zalloc((size_t)n, sizeof *r->choices);
     if (!r->choices)
         return ERR(e, E_NOMEM, "no memory for %d choices", n);
-    for (r->n_choices = 0; r->n_choices < n; r->n_choices++) {
-        struct choice *c = &r->choices[r->n_choices];
-        struct parts_events on = reply_events;
-        on.ctx = c;
-        c->reply = r;
-        c->index = r->n_choices;
-        if (r->ask.logprobs)
-            c->logprobs = json_array();
-        if (!r->ask.messages)
-            parts_init_raw(&c->parts, &on);
-        else if (parts_init(&c->parts, &on, r->has_tools ? &r->tools : NULL, r->thinking, e)) {
-            r->n_choices++;
+    while (r->n_choices < n)
+        if (init_choice(r, r->n_choices++, e))
             return -e->code;
-        }
-    }
-    return 0;
-}
-
-/* What needs a mask of tokens, which is not there. */
-static int check_supported(const struct ask *a, struct wrong *w)
-{
-    if (a->format != ASK_TEXT)
-        return WRONG(w, E_UNSUPPORTED, "response_format",
-                     "response_format: formats other than text (schemas and grammars too) are not "
-                     "supported");
-    if (a->tool_choice == ASK_TOOLS_REQUIRED || a->tool_choice == ASK_TOOLS_NAMED)
-        return WRONG(w, E_UNSUPPORTED, "tool_choice",
-                     "tool_choice: calls cannot be required; only auto and none are supported");
-    if (a->think_budget >= 0)
-        return WRONG(w, E_UNSUPPORTED, "thinking_budget",
-                     "thinking_budget: thinking cannot be limited by tokens; leave it out, or "
-                     "limit the whole answer");
     return 0;
 }
 
@@ -180,8 +169,6 @@ static int start(struct reply *r, struct wrong *w)
 {
     const struct ask_defaults d = server_defaults(r->server);
     struct err *e = &w->e;
-    if (check_supported(&r->ask, w))
-        return -e->code;
     if (!atomic_load(&r->server->ready))
         return ERR(e, E_BUSY, "%s", LOADING);
     if (r->ask.session && session_begin(r, w))
@@ -191,7 +178,10 @@ static int start(struct reply *r, struct wrong *w)
             return -e->code;
         r->has_tools = true;
     }
-    if (make_prompt(r, &d, e) || init_choices(r, e))
+    if (make_prompt(r, &d, e) ||
+        guides_lend(r->server->guides, &r->ask, r->has_tools ? &r->tools : NULL, r->thinking,
+                    &r->grammar, w) ||
+        init_choices(r, e))
         return -e->code;
     return submit(r, &d, e);
 }

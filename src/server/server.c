@@ -145,7 +145,7 @@ struct ask_defaults server_defaults(struct server *s)
 int server_ready(struct server *s, struct model *m, struct err *e)
 {
     s->model = m;
-    if (schedule_open(m, &s->o.schedule, &s->schedule, e) ||
+    if (guides_open(m, &s->guides, e) || schedule_open(m, &s->o.schedule, &s->schedule, e) ||
         meter_open(s->schedule, engine_counters(m->engine), &s->meter, e))
         return -e->code;
     atomic_store(&s->ready, true);
@@ -177,6 +177,7 @@ void server_close(struct server *s)
     meter_close(s->meter);
     if (s->schedule)
         schedule_close(s->schedule);
+    guides_close(s->guides);
     pump_close(s->pump);
     http_free(s->http);
     kept_close(s->responses);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/guides.h"
 #include "server/http.h"
 #include "server/kept.h"
 #include "server/keys.h"
@@ -20,6 +21,7 @@ struct server {
     struct model *model;       /* borrowed; set before `schedule` */
     struct schedule *schedule; /* owned */
     struct meter *meter;       /* owned; of `schedule` */
+    struct guides *guides;     /* owned */
     atomic_bool ready, draining;
     struct kept *responses; /* what clients may go on from */
     struct kept *sessions;

@@ -73,6 +73,20 @@ static void print_schedule(struct schedule *schedule, struct buf *out)
     print(rows, sizeof rows / sizeof rows[0], out);
 }
 
+static void print_guides(struct guides *guides, struct buf *out)
+{
+    struct guides_stats t;
+    guides_stats(guides, &t);
+    const struct metric rows[] = {
+        {"grammars", "gauge", "Grammars in memory.", t.grammars},
+        {"grammars_in_use", "gauge", "Grammars of requests that run.", t.on_loan},
+        {"grammar_bytes", "gauge", "Memory of what is known of their tokens.", (double)t.bytes},
+        {"grammars_made_total", "counter", "Requests whose grammar was new.", (double)t.n_made},
+        {"grammars_found_total", "counter", "Requests whose grammar was there.", (double)t.n_found},
+    };
+    print(rows, sizeof rows / sizeof rows[0], out);
+}
+
 static void print_answers(struct server *s, struct buf *out)
 {
     buf_puts(out, "# HELP cherenkov_http_answers_total Answers by status.\n"
@@ -95,8 +109,10 @@ void status_metrics(struct server *s, struct exchange *x)
     };
     print(rows, sizeof rows / sizeof rows[0], &out);
     print_answers(s, &out);
-    if (atomic_load(&s->ready))
+    if (atomic_load(&s->ready)) {
         print_schedule(s->schedule, &out);
+        print_guides(s->guides, &out);
+    }
     exchange_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
 }
 
