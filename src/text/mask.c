@@ -7,7 +7,7 @@
 #include "base/mem.h"
 
 enum {
-    KEPT_MAX = 64,   /* masks of states */
+    KEPT_MAX = 128,  /* masks of states */
     BASES_MAX = 512, /* places whose tokens are known */
 };
 
@@ -25,6 +25,7 @@ struct range { /* of nodes */
 
 struct kept {
     int32_t state; /* STATE_DEAD: free */
+    uint64_t used; /* when last */
     uint32_t *bits;
 };
 
@@ -38,6 +39,7 @@ struct mask_table {
     struct base *bases; /* [n_places] */
     int n_bases;
     struct kept kept[KEPT_MAX];
+    uint64_t n_used;
     struct mask *first; /* those that are open */
     int n_open;
 };
@@ -270,10 +272,24 @@ static int trim(struct mask_table *t, struct err *e)
     return automaton_check(t->a, e);
 }
 
+/* The one that keeps a state, or else that which was used least lately. */
+static struct kept *find_kept(struct mask_table *t, int32_t state)
+{
+    struct kept *oldest = &t->kept[0];
+    for (int i = 0; i < KEPT_MAX; i++) {
+        if (t->kept[i].state == state)
+            return &t->kept[i];
+        if (t->kept[i].used < oldest->used)
+            oldest = &t->kept[i];
+    }
+    return oldest;
+}
+
 /* The kept mask of a state, made if it is not there; NULL on failure. */
 static const uint32_t *find_mask(struct mask_table *t, int32_t state, struct err *e)
 {
-    struct kept *k = &t->kept[state % KEPT_MAX];
+    struct kept *k = find_kept(t, state);
+    k->used = ++t->n_used;
     if (k->bits && k->state == state)
         return k->bits;
     if (!k->bits)
