@@ -56,6 +56,19 @@ static void test_what_is_left_is_pool(void **state)
     check(w, -E_LIMIT, 0, "13 sequences");
 }
 
+static void test_what_is_kept_beside_is_no_pool(void **state)
+{
+    (void)state;
+    struct budget_wish w = base;
+    w.beside = 100 * MB;
+    check(w, 0, 450, NULL);
+    w.beside = 961 * MB;
+    check(w, -E_LIMIT, 0, "961 MB for states of earlier prompts (--prefix-memory), ");
+    w.beside = UINT64_MAX;
+    check(w, -E_LIMIT, 0, NULL);
+    check(with_memory(1), -E_LIMIT, 0, "scratch, 96.0 MB for the program");
+}
+
 static void test_pools_asked_for(void **state)
 {
     (void)state;
@@ -131,8 +144,11 @@ static void test_the_machine_decides(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_left_is_pool),   cmocka_unit_test(test_pools_asked_for),
-        cmocka_unit_test(test_no_pool_with_a_mapping), cmocka_unit_test(test_absurd_numbers),
+        cmocka_unit_test(test_what_is_left_is_pool),
+        cmocka_unit_test(test_what_is_kept_beside_is_no_pool),
+        cmocka_unit_test(test_pools_asked_for),
+        cmocka_unit_test(test_no_pool_with_a_mapping),
+        cmocka_unit_test(test_absurd_numbers),
         cmocka_unit_test(test_the_machine_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

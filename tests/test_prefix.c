@@ -1,6 +1,6 @@
 /* Kept states: an answer is the same to the bit cold, from memory and from disk, with any drafts;
- * files survive a restart, not a change; a kill leaves none half-written; and turns keep their ids.
- */
+ * files survive a restart, not a change; limits of bytes, entries, time and disk hold; a kill
+ * leaves no file half-written; and turns keep their ids. */
 #include "tests/aid_test.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "server/prefix.h"
 #include "server/saves.h"
 #include "server/schedule.h"
 #include "server/turns.h"
@@ -206,6 +207,203 @@ static void test_damaged_files(void **state)
     }
 }
 
+/* --- limits --- */
+
+/* A sequence whose states are kept, one after another, by hand. */
+struct keeper {
+    struct bench *b;
+    struct prefix *p;
+    struct sequence *seq;
+    int32_t ids[CTX];
+};
+
+static void keeper_open(struct keeper *k, struct bench *b, const struct prefix_options *o)
+{
+    struct err e = {0};
+    *k = (struct keeper){.b = b};
+    aid_tokens(7, b->m.weights.config.vocab, CTX, k->ids);
+    assert_ok(prefix_open(&b->m, o, &k->p, &e), e);
+    assert_ok(cpu_engine.sequence_open(b->m.engine, CTX, &k->seq, &e), e);
+}
+
+static void keeper_close(struct keeper *k)
+{
+    cpu_engine.sequence_close(k->seq);
+    prefix_close(k->p);
+}
+
+static void feed(struct keeper *k, int n)
+{
+    struct err e = {0};
+    struct engine *g = k->b->m.engine;
+    cpu_engine.sequence_reset(k->seq);
+    for (int i = 0, some; i < n; i += some) {
+        some = n - i < g->chunk ? n - i : g->chunk;
+        assert_ok(cpu_engine.prefill(g, k->seq, k->ids + i, some, NULL, &e), e);
+    }
+}
+
+/* Keeps the state of the first n tokens. */
+static void keep(struct keeper *k, int n)
+{
+    feed(k, n);
+    prefix_keep(k->p, k->ids, n, k->seq);
+}
+
+static uint64_t state_bytes(struct keeper *k, int n)
+{
+    struct err e = {0};
+    struct buf state = BUF_INIT;
+    feed(k, n);
+    assert_ok(cpu_engine.save(k->b->m.engine, k->seq, &state, &e), e);
+    const uint64_t bytes = state.len;
+    buf_free(&state);
+    return bytes;
+}
+
+static void expect(struct keeper *k, int entries, int files, int longest)
+{
+    struct prefix_stats s;
+    prefix_stats(k->p, &s);
+    assert_int_equal(s.entries, entries);
+    assert_int_equal(s.files, files);
+    assert_int_equal(prefix_longest(k->p, k->ids, CTX), longest);
+}
+
+/* The longest unused go, by number and by bytes; what is shorter than worth it is not kept. */
+static void test_entry_and_byte_limits(void **state)
+{
+    struct keeper k;
+    struct prefix_options o = {.bytes = UINT64_MAX, .entries = 2, .idle_s = 900, .tokens_min = 16};
+    keeper_open(&k, *state, &o);
+    keep(&k, 15);
+    expect(&k, 0, 0, 0);
+    keep(&k, 40);
+    keep(&k, 30);
+    expect(&k, 2, 0, 40); /* 40 is used */
+    keep(&k, 20);
+    expect(&k, 2, 0, 40);
+    assert_int_equal(prefix_longest(k.p, k.ids, 40), 20); /* so 30 went */
+    const uint64_t two = 2 * state_bytes(&k, 40);
+    keeper_close(&k);
+    o.entries = 16;
+    o.bytes = two;
+    keeper_open(&k, *state, &o);
+    keep(&k, 30);
+    keep(&k, 40);
+    expect(&k, 2, 0, 40);
+    keep(&k, 20);
+    expect(&k, 2, 0, 40);
+    assert_int_equal(prefix_longest(k.p, k.ids, 40), 20);
+    struct prefix_stats s;
+    prefix_stats(k.p, &s);
+    assert_true(s.bytes <= o.bytes);
+    keeper_close(&k);
+}
+
+/* Once that is known, none so long is made again, nor drives anything out. */
+static void test_a_state_that_never_fits(void **state)
+{
+    struct keeper k;
+    struct prefix_options o = {.bytes = UINT64_MAX, .entries = 16, .idle_s = 900, .tokens_min = 16};
+    keeper_open(&k, *state, &o);
+    o.bytes = state_bytes(&k, 40);
+    keeper_close(&k);
+    keeper_open(&k, *state, &o);
+    keep(&k, 150);
+    expect(&k, 0, 0, 0);
+    keep(&k, 40);
+    keep(&k, 160);
+    expect(&k, 1, 0, 40);
+    keeper_close(&k);
+}
+
+static void test_idle_entries_go(void **state)
+{
+    struct keeper k;
+    struct prefix_stats s;
+    const struct prefix_options o = {
+        .bytes = UINT64_MAX, .entries = 16, .idle_s = 1e-3, .tokens_min = 16};
+    keeper_open(&k, *state, &o);
+    keep(&k, 40);
+    expect(&k, 1, 0, 40);
+    usleep(2000);
+    prefix_tidy(k.p);
+    expect(&k, 0, 0, 0);
+    prefix_stats(k.p, &s);
+    assert_int_equal(s.bytes, 0);
+    keeper_close(&k);
+}
+
+static void wait_files(struct keeper *k, int files)
+{
+    struct prefix_stats s = {.files = -1};
+    for (int ms = 0; s.files != files && ms < 10000; ms++) {
+        prefix_stats(k->p, &s);
+        usleep(1000);
+    }
+    assert_int_equal(s.files, files);
+}
+
+/* Files stay when memory is let go of, and are the oldest to go when there are too many bytes. */
+static void test_disk_limit(void **state)
+{
+    struct keeper k;
+    char *dir = aid_tmpdir();
+    struct prefix_options o = {
+        .bytes = UINT64_MAX, .entries = 1, .idle_s = 900, .tokens_min = 16, .dir = dir};
+    o.file_bytes = UINT64_MAX;
+    keeper_open(&k, *state, &o);
+    keep(&k, 30);
+    wait_files(&k, 1);
+    keep(&k, 40);
+    wait_files(&k, 2);
+    expect(&k, 1, 2, 40);
+    assert_int_equal(prefix_longest(k.p, k.ids, 40), 30); /* on disk alone; the last used now */
+    assert_int_equal(prefix_restore(k.p, k.ids, 30, k.seq), 0);
+    assert_int_equal(cpu_engine.sequence_length(k.seq), 30);
+    struct prefix_stats s;
+    prefix_stats(k.p, &s);
+    o.file_bytes = s.file_bytes;
+    keeper_close(&k);
+    keeper_open(&k, *state, &o);
+    expect(&k, 0, 2, 40);
+    assert_int_equal(prefix_longest(k.p, k.ids, 40), 30);
+    keep(&k, 50); /* 40 has to go for it, and 30 too */
+    wait_files(&k, 1);
+    expect(&k, 1, 1, 50);
+    assert_int_equal(prefix_longest(k.p, k.ids, 50), 0);
+    prefix_stats(k.p, &s);
+    assert_true(s.file_bytes <= o.file_bytes);
+    keeper_close(&k);
+    aid_rmdir(dir);
+}
+
+/* A file under another's name would never be found: it is told of and left alone. */
+static void test_a_renamed_file(void **state)
+{
+    struct keeper k;
+    char *dir = aid_tmpdir();
+    const struct prefix_options o = {.bytes = UINT64_MAX,
+                                     .entries = 16,
+                                     .idle_s = 900,
+                                     .tokens_min = 16,
+                                     .dir = dir,
+                                     .file_bytes = UINT64_MAX};
+    keeper_open(&k, *state, &o);
+    keep(&k, 30);
+    char *path = saves_path(dir, k.ids, 30), *other = saves_path(dir, k.ids, 31);
+    keeper_close(&k);
+    assert_int_equal(rename(path, other), 0);
+    keeper_open(&k, *state, &o);
+    expect(&k, 0, 0, 0);
+    assert_true(file_exists(other));
+    keeper_close(&k);
+    mem_free(path);
+    mem_free(other);
+    aid_rmdir(dir);
+}
+
 /* Killed at any point of a save: the file is not there, or whole. */
 static void test_kill(void **state)
 {
@@ -281,6 +479,11 @@ int main(void)
         cmocka_unit_test(test_cold_memory_disk),
         cmocka_unit_test(test_next_turn),
         cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_entry_and_byte_limits),
+        cmocka_unit_test(test_a_state_that_never_fits),
+        cmocka_unit_test(test_idle_entries_go),
+        cmocka_unit_test(test_disk_limit),
+        cmocka_unit_test(test_a_renamed_file),
         cmocka_unit_test(test_kill),
         cmocka_unit_test(test_turns),
     };

@@ -18,7 +18,7 @@ char *buf_reserve(struct buf *b, size_t n)
     }
     size_t want = b->len + n + 1;
     if (want > b->cap) {
-        size_t cap = b->cap ? b->cap : 64;
+        size_t cap = b->cap ? b->cap : want < 64 ? 64 : want; /* at first just as much */
         while (cap < want)
             cap += cap / 2 + 64;
         char *p = mem_realloc(b->data, cap);

@@ -80,7 +80,7 @@ static void init_rows(struct settings *s, struct flag *rows)
         {"no-ranking", FLAG_BOOL, &s->no_ranking, NULL,
          "do not keep which experts were used in the store's folder", 0, 0},
         {"prefix-memory", FLAG_SIZE, &s->prefix_bytes, "SIZE",
-         "memory for states of earlier prompts (512Mi)", 0, size},
+         "of the memory, for states of earlier prompts; 0 keeps none (512Mi)", 0, size},
         {"prefix-entries", FLAG_INT, &s->prefix_entries, "N", "how many of them; 0 keeps none (16)",
          0, 100000},
         {"prefix-idle", FLAG_REAL, &s->prefix_idle, "SECONDS",
@@ -185,6 +185,11 @@ static struct server_settings server_settings(const struct settings *s)
     };
 }
 
+static bool keeps_states(const struct settings *s)
+{
+    return s->prefix_entries && s->prefix_bytes;
+}
+
 static int server_options(const struct settings *s, struct server_options *out, struct err *e)
 {
     static const char name[] = "cherenkov";
@@ -202,7 +207,7 @@ static int server_options(const struct settings *s, struct server_options *out, 
                      .draft = {.most = (int)s->drafts,
                                .source = (enum draft_source)s->draft_source},
                      .prefix_bytes = s->prefix_bytes,
-                     .prefix_entries = s->prefix_entries ? (int)s->prefix_entries : -1,
+                     .prefix_entries = keeps_states(s) ? (int)s->prefix_entries : -1,
                      .prefix_idle_s = s->prefix_idle,
                      .save_dir = s->save_dir,
                      .save_bytes = s->save_bytes},
@@ -221,6 +226,7 @@ static int model_options(const struct settings *s, struct model_options *out, st
         return -e->code;
     out->ctx = (int)s->ctx;
     out->engine_options.n_sequences = (int)s->sequences;
+    out->engine_options.beside = keeps_states(s) ? s->prefix_bytes : 0;
     out->engine_options.no_ranking = s->no_ranking;
     out->engine_options.drafts = s->drafts > 0 && s->draft_source != DRAFTS_LOOKUP;
     return 0;

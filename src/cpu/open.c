@@ -132,6 +132,7 @@ static int share_memory(struct cpu *g, struct budget *b, struct err *e)
         .dense = s->dense.size,
         .sequence = cpu_sequence_bytes(g, o->ctx),
         .n_sequences = o->n_sequences,
+        .beside = o->beside,
         .slot_bytes = map ? 0 : stream_slot_bytes(s, o->expert_bits, o->miss_bits),
         .slots_min = map ? 0 : stream_slots_min(s),
         .slots_max = map ? 0 : s->manifest.experts.n_layers * s->manifest.experts.E,

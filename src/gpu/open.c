@@ -212,6 +212,7 @@ static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct 
                                .pool_bytes = o->pool_bytes,
                                .pool_slots = o->pool_slots,
                                .n_sequences = 1,
+                               .beside = o->beside,
                                .slot_bytes = slot,
                                .slots_min = stream_slots_min(s),
                                .slots_max = all};

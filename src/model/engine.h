@@ -88,6 +88,7 @@ struct engine_options {
     int ctx, n_sequences;           /* memory is set aside for so many sequences of ctx tokens;
                                        0: what the caller opens, one */
     uint64_t memory;                /* bytes for all; 0: what the machine has, less headroom */
+    uint64_t beside;                /* of these, what the caller takes for itself */
     uint64_t pool_bytes;            /* for expert slots; 0: what is left of memory */
     int pool_slots;                 /* the same as a number; at most one of the two is given */
     enum engine_pool pool;

@@ -30,7 +30,8 @@ struct entry {
 };
 
 struct prefix {
-    struct engine *g;
+    struct model *m;
+    const char *engine; /* its name */
     struct prefix_options o;
     char *dir; /* NULL: no files */
     struct file dir_lock;
@@ -45,6 +46,8 @@ struct prefix {
     uint64_t n_uses;
     int n_memory, n_files;
     uint64_t memory_bytes, file_bytes;
+
+    int too_long; /* the worker's: states of so many tokens do not fit memory; 0: not known */
 };
 
 static int open_dir(struct prefix *p, struct err *e);
@@ -56,7 +59,7 @@ int prefix_open(struct model *m, const struct prefix_options *o, struct prefix *
     struct prefix *p = mem_zalloc(1, sizeof *p);
     if (!p)
         return ERR(e, E_NOMEM, "no memory for kept states");
-    *p = (struct prefix){.g = m->engine, .o = *o, .dir_lock = FILE_CLOSED};
+    *p = (struct prefix){.m = m, .engine = m->engine->ops->name, .o = *o, .dir_lock = FILE_CLOSED};
     pthread_mutex_init(&p->lock, NULL);
     thread_cond_init(&p->work);
     thread_cond_init(&p->done);
@@ -164,9 +167,11 @@ static struct entry *oldest(const struct prefix *p, bool files)
     return old;
 }
 
-/* Whether there is room in memory for so many bytes now. */
+/* Whether there is room in memory for so many bytes now. Nothing goes for what never fits. */
 static bool make_room(struct prefix *p, uint64_t bytes)
 {
+    if (bytes > p->o.bytes)
+        return false;
     while (p->n_memory >= p->o.entries || p->memory_bytes + bytes > p->o.bytes) {
         struct entry *x = oldest(p, false);
         if (!x)
@@ -206,34 +211,45 @@ int prefix_longest(struct prefix *p, const int32_t *tokens, int n)
 
 static int restore(struct prefix *p, const struct entry *x, struct sequence *seq, struct err *e)
 {
+    struct engine *g = p->m->engine;
     if (x->state.len)
-        return p->g->ops->restore(p->g, seq, x->state.data, x->state.len, e);
+        return g->ops->restore(g, seq, x->state.data, x->state.len, e);
     char *path = saves_path(p->dir, x->tokens, x->n);
     if (!path)
         return ERR(e, E_NOMEM, "no memory for the name of a file");
-    int rc = saves_restore(path, p->g, x->tokens, x->n, seq, e);
+    int rc = saves_restore(path, g, x->tokens, x->n, seq, e);
     mem_free(path);
     return rc;
 }
 
+/* The lock is held: x is not the writer's any more. */
+static void wait_until_idle(struct prefix *p, const struct entry *x)
+{
+    while (x->busy)
+        pthread_cond_wait(&p->done, &p->lock);
+}
+
+/* What is in memory can be read while the writer makes its file: only the worker takes it away. */
 int prefix_restore(struct prefix *p, const int32_t *tokens, int n, struct sequence *seq)
 {
     struct err e = {0};
     pthread_mutex_lock(&p->lock);
     struct entry *x = find(p, tokens, n);
-    while (x && x->busy)
-        pthread_cond_wait(&p->done, &p->lock);
-    if (x)
+    const bool from_file = x && !x->state.len;
+    if (from_file) {
+        wait_until_idle(p, x);
         x->busy = true;
+    }
     pthread_mutex_unlock(&p->lock);
     if (!x)
         ERR(&e, E_NOTFOUND, "it has just been removed");
     else
         restore(p, x, seq, &e);
     pthread_mutex_lock(&p->lock);
-    if (x)
+    if (from_file)
         x->busy = false;
     if (x && e.code) {
+        wait_until_idle(p, x);
         drop_memory(p, x);
         drop_file(p, x);
     } else if (x) {
@@ -244,7 +260,7 @@ int prefix_restore(struct prefix *p, const int32_t *tokens, int n, struct sequen
     if (!e.code)
         return 0;
     log_say(LOG_WARN, "a kept state of %d tokens is of no use: %s", n, e.msg);
-    p->g->ops->sequence_reset(seq);
+    p->m->engine->ops->sequence_reset(seq);
     return -e.code;
 }
 
@@ -259,7 +275,7 @@ static struct entry *entry_new(struct prefix *p, const int32_t *tokens, int n,
     else
         memcpy(x->tokens, tokens, (size_t)n * sizeof *tokens);
     if (!e->code)
-        p->g->ops->save(p->g, seq, &x->state, e);
+        p->m->engine->ops->save(p->m->engine, seq, &x->state, e);
     if (e->code && x) {
         entry_free(x);
         return NULL;
@@ -272,7 +288,7 @@ static struct entry *entry_new(struct prefix *p, const int32_t *tokens, int n,
 void prefix_keep(struct prefix *p, const int32_t *tokens, int n, const struct sequence *seq)
 {
     struct err e = {0};
-    if (n < p->o.tokens_min || !p->o.entries)
+    if (n < p->o.tokens_min || !p->o.entries || (p->too_long && n >= p->too_long))
         return;
     pthread_mutex_lock(&p->lock);
     struct entry *same = find(p, tokens, n);
@@ -289,6 +305,8 @@ void prefix_keep(struct prefix *p, const int32_t *tokens, int n, const struct se
         log_say(LOG_WARN, "a state of %d tokens is not kept: %s", n, e.msg);
         return;
     }
+    if (x->state.len > p->o.bytes)
+        p->too_long = n;
     pthread_mutex_lock(&p->lock);
     const bool fits = make_room(p, x->state.len);
     if (fits)
@@ -360,6 +378,20 @@ static int add_found(struct found_files *all, const struct save_head *h, struct 
     return 0;
 }
 
+/* Under another name than its own a file would not be found again. Drops h if so. */
+static bool is_named_so(const char *dir, struct save_head *h, const char *path)
+{
+    char *want = saves_path(dir, h->tokens, h->n);
+    const bool so = want && strcmp(want, path) == 0;
+    if (!so) {
+        log_say(LOG_WARN, "%s: holds what %s is for; it is not used", path,
+                want ? want : "another");
+        mem_free(h->tokens);
+    }
+    mem_free(want);
+    return so;
+}
+
 /* What a kill left half-written goes; what is damaged is told of and stays. */
 static int look_at(void *ctx, const char *name, struct err *e)
 {
@@ -374,8 +406,8 @@ static int look_at(void *ctx, const char *name, struct err *e)
         rc = ERR(e, E_NOMEM, "no memory for the kept states of %s", all->p->dir);
     else if (ends_with(name, ".tmp"))
         rc = file_remove(path, e);
-    else if (saves_read_head(path, all->p->g->ops->name, &h, &why) == 0)
-        rc = add_found(all, &h, e);
+    else if (saves_read_head(path, all->p->engine, &h, &why) == 0)
+        rc = is_named_so(all->p->dir, &h, path) ? add_found(all, &h, e) : 0;
     else
         log_say(LOG_WARN, "%s; it is not used", why.msg);
     mem_free(path);
@@ -427,8 +459,8 @@ static uint64_t write_file(const struct prefix *p, const struct entry *x)
     char *path = saves_path(p->dir, x->tokens, x->n);
     if (!path)
         ERR(&e, E_NOMEM, "no memory for the name of a file");
-    else if (saves_write(path, p->g->ops->name, x->tokens, x->n, &x->state, &e) == 0)
-        saves_read_head(path, p->g->ops->name, &h, &e);
+    else if (saves_write(path, p->engine, x->tokens, x->n, &x->state, &e) == 0)
+        saves_read_head(path, p->engine, &h, &e);
     if (e.code)
         log_say(LOG_WARN, "a state of %d tokens is not saved: %s", x->n, e.msg);
     mem_free(h.tokens);

@@ -54,28 +54,48 @@ int saves_write(const char *path, const char *engine, const int32_t *tokens, int
 }
 
 /* Everything but the state, which its engine checks. */
-static int check(const struct map *m, const char *path, const char *engine, struct header *h,
-                 struct err *e)
+int saves_parse(const void *data, size_t bytes, const char *path, const char *engine,
+                struct save_view *out, struct err *e)
 {
-    if (m->size < sizeof *h || memcmp(m->data, MAGIC, sizeof h->magic) != 0)
+    struct header h;
+    if (bytes < sizeof h || memcmp(data, MAGIC, sizeof h.magic) != 0)
         return ERR(e, E_FORMAT, "%s: is no kept state of version 1", path);
-    memcpy(h, m->data, sizeof *h);
-    if (h->bytes != m->size || h->tokens > m->size || h->state > m->size ||
-        sizeof *h + h->tokens * sizeof(int32_t) + h->state != m->size)
-        return ERR(e, E_FORMAT, "%s: has %zu bytes, want %llu: it was cut or grew", path, m->size,
-                   (unsigned long long)h->bytes);
-    if (sum_of(h, m->data + sizeof *h) != h->sum)
+    memcpy(&h, data, sizeof h);
+    const char *tokens = (const char *)data + sizeof h;
+    if (h.bytes != bytes || h.tokens > bytes || h.state > bytes ||
+        sizeof h + h.tokens * sizeof(int32_t) + h.state != bytes)
+        return ERR(e, E_FORMAT, "%s: has %zu bytes, want %llu: it was cut or grew", path, bytes,
+                   (unsigned long long)h.bytes);
+    if (sum_of(&h, tokens) != h.sum)
         return ERR(e, E_FORMAT, "%s: does not match its checksum: it is damaged", path);
-    if (strncmp(h->engine, engine, sizeof h->engine) != 0)
-        return ERR(e, E_FORMAT, "%s: was kept by engine %.16s, this is %s", path, h->engine,
-                   engine);
+    if (strncmp(h.engine, engine, sizeof h.engine) != 0)
+        return ERR(e, E_FORMAT, "%s: was kept by engine %.16s, this is %s", path, h.engine, engine);
+    if (h.tokens < 1 || h.tokens > INT32_MAX)
+        return ERR(e, E_FORMAT, "%s: a state of %llu tokens, want 1 or more", path,
+                   (unsigned long long)h.tokens);
+    *out = (struct save_view){tokens, (int)h.tokens, tokens + h.tokens * sizeof(int32_t),
+                              (size_t)h.state};
+    return 0;
+}
+
+static int read_head(const struct map *m, const char *path, const char *engine,
+                     struct save_head *out, struct err *e)
+{
+    struct save_view v;
+    if (saves_parse(m->data, m->size, path, engine, &v, e))
+        return -e->code;
+    out->tokens = mem_array((size_t)v.n, sizeof *out->tokens);
+    if (!out->tokens)
+        return ERR(e, E_NOMEM, "no memory for %d tokens", v.n);
+    memcpy(out->tokens, v.tokens, (size_t)v.n * sizeof *out->tokens);
+    out->n = v.n;
+    out->bytes = m->size;
     return 0;
 }
 
 int saves_read_head(const char *path, const char *engine, struct save_head *out, struct err *e)
 {
     struct map m;
-    struct header h;
     struct file f;
     if (file_open(path, &f, e))
         return -e->code;
@@ -83,14 +103,7 @@ int saves_read_head(const char *path, const char *engine, struct save_head *out,
     file_drop(&f);
     if (map_open(path, &m, e))
         return -e->code;
-    int rc = check(&m, path, engine, &h, e);
-    if (!rc && !(out->tokens = mem_array((size_t)h.tokens, sizeof *out->tokens)))
-        rc = ERR(e, E_NOMEM, "no memory for %llu tokens", (unsigned long long)h.tokens);
-    if (!rc) {
-        memcpy(out->tokens, m.data + sizeof h, (size_t)h.tokens * sizeof *out->tokens);
-        out->n = (int)h.tokens;
-        out->bytes = h.bytes;
-    }
+    const int rc = read_head(&m, path, engine, out, e);
     map_close(&m);
     return rc;
 }
@@ -99,15 +112,14 @@ int saves_restore(const char *path, struct engine *g, const int32_t *tokens, int
                   struct sequence *seq, struct err *e)
 {
     struct map m;
-    struct header h;
+    struct save_view v;
     if (map_open(path, &m, e))
         return -e->code;
-    int rc = check(&m, path, g->ops->name, &h, e);
-    const size_t token_bytes = (size_t)n * sizeof *tokens;
-    if (!rc && (h.tokens != (uint64_t)n || memcmp(m.data + sizeof h, tokens, token_bytes) != 0))
+    int rc = saves_parse(m.data, m.size, path, g->ops->name, &v, e);
+    if (!rc && (v.n != n || memcmp(v.tokens, tokens, (size_t)n * sizeof *tokens) != 0))
         rc = ERR(e, E_FORMAT, "%s: holds other tokens than it was kept for", path);
     if (!rc) {
-        rc = g->ops->restore(g, seq, m.data + sizeof h + token_bytes, (size_t)h.state, e);
+        rc = g->ops->restore(g, seq, v.state, v.state_bytes, e);
         if (rc)
             err_prefix(e, "%s", path);
     }

@@ -29,6 +29,16 @@ char *saves_path(const char *dir, const int32_t *tokens, int n);
 /* state [bytes]: what the engine saved. */
 int saves_write(const char *path, const char *engine, const int32_t *tokens, int n,
                 const struct buf *state, struct err *e);
+/* The parts of such a file, borrowed from its bytes; tokens [n] int32, of any alignment. */
+struct save_view {
+    const char *tokens;
+    int n;
+    const char *state;
+    size_t state_bytes;
+};
+/* path opens the messages. E_FORMAT as below. */
+int saves_parse(const void *data, size_t bytes, const char *path, const char *engine,
+                struct save_view *out, struct err *e);
 /* E_FORMAT: it is no such file, damaged before its state, or of another engine. */
 int saves_read_head(const char *path, const char *engine, struct save_head *out, struct err *e);
 /* Restores seq from the file of these tokens. E_FORMAT as above or from the engine, E_NOTFOUND,

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/os.h"
 #include "base/units.h"
@@ -60,16 +61,19 @@ static int check_memory(const struct budget_wish *w, struct err *e)
 
 static int too_small(const struct budget_wish *w, const struct budget *b, int slots, struct err *e)
 {
-    char r[7][UNITS_ROOM];
+    char r[7][UNITS_ROOM], beside[2 * UNITS_ROOM + 40] = "";
     uint64_t pool = times((uint64_t)slots, w->slot_bytes);
+    if (w->beside)
+        snprintf(beside, sizeof beside, "%s for states of earlier prompts (--prefix-memory), ",
+                 units_bytes(r[0], w->beside));
     return ERR(e, E_LIMIT,
                "memory: the limit is %s%s, but %s are needed: %s of dense weights, %s for %d "
-               "sequence%s, %s of scratch, %s for the program, and a pool of %d experts of %s; "
+               "sequence%s, %s of scratch, %s%s for the program, and a pool of %d experts of %s; "
                "raise --memory, or lower --max-ctx, --prefill-chunk or the pool",
                units_bytes(r[0], b->memory), limit_origin(w),
                units_bytes(r[1], plus(b->fixed, pool)), units_bytes(r[2], w->dense),
                units_bytes(r[3], times(w->sequence, (uint64_t)w->n_sequences)), w->n_sequences,
-               w->n_sequences == 1 ? "" : "s", units_bytes(r[4], w->scratch),
+               w->n_sequences == 1 ? "" : "s", units_bytes(r[4], w->scratch), beside,
                units_bytes(r[5], OVERHEAD), slots, units_bytes(r[6], w->slot_bytes));
 }
 
@@ -97,7 +101,7 @@ int budget_make(const struct budget_wish *w, struct budget *out, struct err *e)
 {
     struct budget b = {.memory = w->memory ? w->memory : usual_limit()};
     b.fixed = plus(plus(w->dense, times(w->sequence, (uint64_t)w->n_sequences)),
-                   plus(w->scratch, OVERHEAD));
+                   plus(plus(w->scratch, w->beside), OVERHEAD));
     int asked, rc = check_memory(w, e);
     rc = rc ? rc : asked_slots(w, &asked, e);
     if (rc)

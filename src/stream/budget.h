@@ -1,6 +1,6 @@
 /* Memory: one budget, shared out once, before anything is allocated.
  *
- *      limit = dense weights + sequences + scratch + fixed (program, buffers) + pool
+ *      limit = dense weights + sequences + scratch + fixed (program, buffers) + beside + pool
  *
  * The pool gets what is left, between the fewest slots that work and one for every record. Too
  * small a budget is E_LIMIT: what is there, what is needed, for what, and which flag changes it. */
@@ -17,13 +17,14 @@ struct budget_wish {
     int pool_slots;      /* --pool-slots; 0: not given */
     uint64_t dense, sequence, scratch; /* bytes; sequence: of one */
     int n_sequences;
+    uint64_t beside; /* what the program keeps besides: states of earlier prompts */
     uint64_t slot_bytes;
     int slots_min, slots_max;
 };
 
 struct budget {
     uint64_t memory; /* the limit that holds */
-    uint64_t fixed;  /* dense, sequences, scratch and overhead */
+    uint64_t fixed;  /* dense, sequences, scratch, beside and overhead */
     uint64_t pool;
     int slots;
 };
