@@ -57,13 +57,25 @@ void aid_http_send(int fd, const char *text)
     }
 }
 
+/* Where an answer comes from: a connection, or bytes that came before. */
+struct source {
+    int fd;
+    const struct buf *bytes; /* NULL: the connection */
+    size_t at;
+};
+
 /* One byte more; false at the end. */
-static bool next(int fd, struct buf *out)
+static bool next(struct source *s, struct buf *out)
 {
     char c;
     ssize_t n;
+    if (s->bytes) {
+        if (s->at < s->bytes->len)
+            buf_putc(out, s->bytes->data[s->at]);
+        return s->at++ < s->bytes->len;
+    }
     do
-        n = recv(fd, &c, 1, 0);
+        n = recv(s->fd, &c, 1, 0);
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         fail_msg("the server said nothing for %d s", SECONDS_MAX);
@@ -73,29 +85,29 @@ static bool next(int fd, struct buf *out)
     return true;
 }
 
-static bool read_n(int fd, size_t n, struct buf *out)
+static bool read_n(struct source *s, size_t n, struct buf *out)
 {
-    while (n && next(fd, out))
+    while (n && next(s, out))
         n--;
     return n == 0;
 }
 
-static bool read_line(int fd, struct buf *line)
+static bool read_line(struct source *s, struct buf *line)
 {
     buf_clear(line);
-    while (next(fd, line))
+    while (next(s, line))
         if (line->data[line->len - 1] == '\n')
             return true;
     return false;
 }
 
-static bool read_chunks(int fd, struct buf *body)
+static bool read_chunks(struct source *s, struct buf *body)
 {
     struct buf line = BUF_INIT;
     bool whole = false;
-    while (!whole && read_line(fd, &line)) {
+    while (!whole && read_line(s, &line)) {
         const size_t n = strtoul(line.data, NULL, 16);
-        if (!read_n(fd, n, body) || !read_line(fd, &line))
+        if (!read_n(s, n, body) || !read_line(s, &line))
             break;
         whole = n == 0;
     }
@@ -103,10 +115,10 @@ static bool read_chunks(int fd, struct buf *body)
     return whole;
 }
 
-void aid_http_read(int fd, struct aid_answer *a)
+static void read_answer(struct source *s, struct aid_answer *a)
 {
     *a = (struct aid_answer){0};
-    while (next(fd, &a->head))
+    while (next(s, &a->head))
         if (a->head.len >= 4 && memcmp(a->head.data + a->head.len - 4, "\r\n\r\n", 4) == 0)
             break;
     if (sscanf(buf_str(&a->head), "HTTP/1.%*d %d", &a->status) != 1) {
@@ -116,11 +128,21 @@ void aid_http_read(int fd, struct aid_answer *a)
     char *length = aid_answer_header(a, "Content-Length");
     char *coding = aid_answer_header(a, "Transfer-Encoding");
     if (coding && strcmp(coding, "chunked") == 0)
-        a->cut = !read_chunks(fd, &a->body);
+        a->cut = !read_chunks(s, &a->body);
     else if (length)
-        a->cut = !read_n(fd, strtoul(length, NULL, 10), &a->body);
+        a->cut = !read_n(s, strtoul(length, NULL, 10), &a->body);
     mem_free(length);
     mem_free(coding);
+}
+
+void aid_http_read(int fd, struct aid_answer *a)
+{
+    read_answer(&(struct source){.fd = fd}, a);
+}
+
+void aid_http_parse(const struct buf *bytes, struct aid_answer *a)
+{
+    read_answer(&(struct source){.fd = -1, .bytes = bytes}, a);
 }
 
 void aid_answer_free(struct aid_answer *a)

@@ -16,6 +16,8 @@ int aid_http_connect(const char *address);
 void aid_http_send(int fd, const char *text);
 /* Reads one answer, within ten seconds. For aid_answer_free. */
 void aid_http_read(int fd, struct aid_answer *a);
+/* The same from bytes that were received. */
+void aid_http_parse(const struct buf *bytes, struct aid_answer *a);
 void aid_answer_free(struct aid_answer *a);
 /* One request on a connection of its own; body NULL: none. `headers` are whole lines ("A: b\r\n"),
  * or "". */

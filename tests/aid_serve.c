@@ -104,6 +104,74 @@ json_t *aid_ask(const struct aid_server *s, const char *path, const char *body, 
     return v;
 }
 
+int aid_begin(const struct aid_server *s, const char *path, const char *body)
+{
+    struct buf text = BUF_INIT;
+    char *quoted = aid_quotes(body);
+    const int fd = aid_http_connect(s->url);
+    buf_printf(&text, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", path,
+               strlen(quoted), quoted);
+    aid_http_send(fd, buf_str(&text));
+    mem_free(quoted);
+    buf_free(&text);
+    return fd;
+}
+
+/* --- what answers say --- */
+
+enum { CHOICES_MAX = 8 };
+
+struct said {
+    struct buf text[CHOICES_MAX];
+    char finish[CHOICES_MAX][16];
+    size_t n;
+};
+
+static void hear_string(struct said *s, size_t i, const json_t *v)
+{
+    if (json_is_string(v))
+        buf_puts(&s->text[i], json_string_value(v));
+}
+
+/* The choices of one JSON text: of an answer, or of one event of it. */
+static void hear(struct said *s, const char *text)
+{
+    json_t *v = json_loads(text, 0, NULL);
+    const json_t *choices = aid_at(v, "choices");
+    for (size_t k = 0; k < json_array_size(choices); k++) {
+        const json_t *c = json_array_get(choices, k), *why = aid_at(c, "finish_reason");
+        const size_t i = (size_t)json_integer_value(aid_at(c, "index"));
+        if (i >= CHOICES_MAX)
+            fail_msg("choice %zu", i);
+        s->n = i < s->n ? s->n : i + 1;
+        hear_string(s, i, aid_at(c, "text"));
+        hear_string(s, i, aid_at(c, "message.content"));
+        hear_string(s, i, aid_at(c, "delta.content"));
+        if (json_is_string(why))
+            snprintf(s->finish[i], sizeof s->finish[i], "%s", json_string_value(why));
+    }
+    json_decref(v);
+}
+
+void aid_said(const struct aid_answer *a, struct buf *out)
+{
+    static const char data[] = "data: ";
+    struct said *s = mem_zalloc(1, sizeof *s);
+    char *copy = mem_strdup(buf_str(&a->body)), *rest = NULL;
+    if (copy[0] == '{')
+        hear(s, copy);
+    else
+        for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+            if (strncmp(line, data, strlen(data)) == 0)
+                hear(s, line + strlen(data));
+    for (size_t i = 0; i < s->n; i++) {
+        buf_printf(out, "%s|%s\n", buf_str(&s->text[i]), s->finish[i]);
+        buf_free(&s->text[i]);
+    }
+    mem_free(copy);
+    mem_free(s);
+}
+
 const json_t *aid_at(const json_t *v, const char *path)
 {
     while (v && *path) {

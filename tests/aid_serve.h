@@ -25,6 +25,11 @@ void aid_serve_said(const struct aid_server *s, const char *text);
 /* POST of a body with ' for "; the answer as JSON, for json_decref. Fails the test when the status
  * is another. */
 json_t *aid_ask(const struct aid_server *s, const char *path, const char *body, int status);
+/* Sends such a POST and returns its connection, for aid_http_read. */
+int aid_begin(const struct aid_server *s, const char *path, const char *body);
+/* What an answer in one of OpenAI's forms says, whole or streamed: of each choice "TEXT|FINISH" and
+ * a newline, appended. */
+void aid_said(const struct aid_answer *a, struct buf *out);
 /* The value at "choices.0.message.content" of an answer; NULL: there is none. */
 const json_t *aid_at(const json_t *v, const char *path);
 /* The same where it must be a string. */
