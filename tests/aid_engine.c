@@ -104,8 +104,18 @@ static int row_apply(struct fake *g, struct sequence *s, int32_t token, float *l
     return 0;
 }
 
+static bool fake_lost(const struct engine *base)
+{
+    const struct aid_fake *f = ((const struct fake *)base)->f;
+    return f->lost_step && f->n_steps >= f->lost_step;
+}
+
 static int count_step(struct aid_fake *f, struct err *e)
 {
+    if (f->lost_step && f->n_steps + 1 >= f->lost_step) {
+        f->n_steps++;
+        return ERR(e, E_IO, "fake engine: the device is lost");
+    }
     if (++f->n_steps == f->fail_step)
         return ERR(e, E_IO, "fake engine: the disk is gone");
     return 0;
@@ -223,16 +233,23 @@ static const struct engine_ops fake_ops = {
     .draft = fake_draft,
     .save = fake_save,
     .restore = fake_restore,
+    .lost = fake_lost,
 };
 
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
                      struct err *e)
 {
+    struct aid_fake *f = o->observe->ctx;
+    if (f->n_refused > 0) {
+        f->n_refused--;
+        return ERR(e, E_IO, "fake engine: there is no device");
+    }
     struct fake *g = mem_zalloc(1, sizeof *g);
-    (void)o;
     if (!g)
         return ERR(e, E_NOMEM, "no memory for a fake engine");
     g->base = (struct engine){.ops = &fake_ops, .weights = w, .chunk = AID_FAKE_CHUNK};
+    g->f = f;
+    f->lost_step = f->n_steps ? 0 : f->lost_step;
     *out = &g->base;
     return 0;
 }
@@ -244,12 +261,15 @@ void aid_model_open(struct model *m, struct aid_fake *f, int vocab, int ctx)
     m->weights.config.vocab = vocab;
     m->drafts = true;
     pace_init(&m->pace);
-    int rc = fake_open(&m->weights, NULL, &m->engine, &e);
+    f->self.ctx = f;
+    m->options.observe = &f->self;
+    m->ops = &fake_ops;
+    int rc = fake_open(&m->weights, &m->options, &m->engine, &e);
     assert(rc == 0);
-    ((struct fake *)m->engine)->f = f;
 }
 
 void aid_model_close(struct model *m)
 {
-    m->engine->ops->close(m->engine);
+    if (m->engine)
+        m->engine->ops->close(m->engine);
 }

@@ -10,6 +10,8 @@
 struct aid_fake {
     int n_steps, n_rows, n_resets; /* n_steps: prefills too */
     int fail_step;                 /* this step or prefill (1 is the first) fails with E_IO */
+    int lost_step;                 /* from this one on everything fails, until it is reopened ... */
+    int n_refused;                 /* ... which fails so many times */
     int nan_step;                  /* the logits of this step are NaN */
     long step_ns;                  /* what a row takes, at least */
     int bad_token;                 /* if > 0, a step with this token fails with E_NONFINITE */
@@ -20,6 +22,7 @@ struct aid_fake {
     bool weights;                  /* it shows the weights of routes ... */
     float odd_weight;              /* ... which are off there by this */
     const struct observer *observe;
+    struct observer self; /* how the engine finds this when it is opened again */
 };
 
 enum { AID_FAKE_LAYERS = 3, AID_FAKE_CHUNK = 64 };

@@ -340,6 +340,68 @@ static void test_failing_neighbour(void **state)
     bench_close(&b);
 }
 
+/* All that run when the engine is lost fail by that name; it is opened again, and what is asked
+ * then, and what waited, is right. */
+static void test_lost_engine(void **state)
+{
+    (void)state;
+    static struct said want[N], got;
+    struct bench b;
+    struct ticket *t[N];
+    int32_t ids[CTX];
+    int n_failed = 0;
+    const struct schedule_options o = {.sequences = 3, .draft = drafting};
+    bench_open(&b, &o);
+    b.fake.step_ns = 100000;
+    b.fake.lost_step = 30;
+    for (int i = 0; i < N; i++) {
+        const struct request r = request_of(i, ids);
+        alone(&r, &want[i]);
+        t[i] = ask(&b, &r);
+    }
+    for (int i = 0; i < N; i++) {
+        hear(t[i], &got);
+        if (!got.end.err.code) {
+            same(&got, &want[i]);
+            continue;
+        }
+        n_failed++;
+        assert_int_equal(got.end.err.code, E_IO);
+        assert_non_null(strstr(got.end.err.msg, "lost"));
+    }
+    assert_in_range(n_failed, 1, 3);
+    bench_close(&b);
+}
+
+/* While it cannot be opened each request fails, and is a try; then they are right again. */
+static void test_engine_that_does_not_come_back(void **state)
+{
+    (void)state;
+    static struct said want, got;
+    struct bench b;
+    int32_t ids[CTX];
+    const struct schedule_options o = {0};
+    const struct request r = request_of(3, ids);
+    alone(&r, &want);
+    bench_open(&b, &o);
+    b.fake.lost_step = 1;
+    b.fake.n_refused = 2;
+    hear(ask(&b, &r), &got);
+    assert_int_equal(got.end.err.code, E_IO);
+    int n_failed = 0; /* a try may be told to two */
+    for (hear(ask(&b, &r), &got); got.end.err.code; hear(ask(&b, &r), &got)) {
+        assert_non_null(strstr(got.end.err.msg, "cannot be opened again"));
+        assert_true(n_failed++ < 10);
+    }
+    same(&got, &want);
+    b.fake.lost_step = b.fake.n_steps + 1;
+    b.fake.n_refused = 100;
+    hear(ask(&b, &r), &got);
+    hear(ask(&b, &r), &got);
+    assert_int_equal(got.end.err.code, E_IO);
+    bench_close(&b); /* without an engine */
+}
+
 /* While a long prompt is fed in short chunks, an answer goes on. */
 static void test_fair(void **state)
 {
@@ -450,6 +512,8 @@ int main(void)
         cmocka_unit_test(test_close_while_busy),
         cmocka_unit_test(test_slow_reader),
         cmocka_unit_test(test_failing_neighbour),
+        cmocka_unit_test(test_lost_engine),
+        cmocka_unit_test(test_engine_that_does_not_come_back),
         cmocka_unit_test(test_fair),
         cmocka_unit_test(test_constraint),
         cmocka_unit_test(test_refusals),

@@ -347,6 +347,11 @@ static VkResult look(struct device *d)
     return r;
 }
 
+bool device_lost(const struct device *d)
+{
+    return d->failed.code != 0;
+}
+
 bool device_done(struct device *d, uint64_t value)
 {
     if (value <= d->reached || d->failed.code)

@@ -170,6 +170,7 @@ int device_release(struct device *d, uint64_t go, struct err *e);
 /* Waits until the tape of this value has ended: looks often for some milliseconds, then sleeps.
  * E_IO: the device is lost, or has been at it for longer than CHERENKOV_DEVICE_SECONDS. */
 int device_wait(struct device *d, uint64_t value, struct err *e);
+bool device_lost(const struct device *d);           /* or given up: only closing is left */
 bool device_done(struct device *d, uint64_t value); /* looks once; true when the device is lost */
 
 #endif

@@ -242,6 +242,11 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
     return 0;
 }
 
+static bool gpu_lost(const struct engine *base)
+{
+    return device_lost(((const struct gpu *)base)->device);
+}
+
 static const struct counters *gpu_counters(const struct engine *g)
 {
     return &((const struct gpu *)g)->counters;
@@ -264,4 +269,5 @@ const struct engine_ops gpu_engine = {
     .save = gpu_sequence_save,
     .restore = gpu_sequence_restore,
     .counters = gpu_counters,
+    .lost = gpu_lost,
 };

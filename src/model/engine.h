@@ -141,6 +141,9 @@ struct engine_ops {
     int (*restore)(struct engine *g, struct sequence *s, const void *data, size_t n, struct err *e);
     /* What happened since open; NULL when the engine counts nothing. Borrowed until close. */
     const struct counters *(*counters)(const struct engine *g);
+    /* Nothing that it is asked for will work any more, as a device is gone: close it, and open
+     * another. NULL: that does not happen. */
+    bool (*lost)(const struct engine *g);
 };
 
 /* Every engine begins with this. */

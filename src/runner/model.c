@@ -49,6 +49,15 @@ void model_close(struct model *m)
     mem_free(m);
 }
 
+int model_reopen(struct model *m, struct err *e)
+{
+    m->n_pending = 0;
+    if (m->engine)
+        m->engine->ops->close(m->engine);
+    m->engine = NULL;
+    return m->ops->open(&m->weights, &m->options, &m->engine, e);
+}
+
 int model_check_text(const char *dir, int vocab, struct err *e)
 {
     struct model *m = mem_zalloc(1, sizeof *m);
@@ -142,7 +151,11 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
         return -e->code;
     m->drafts = options.drafts && m->weights.config.n_mtp > 0;
     pace_init(&m->pace);
-    return open_engine(m, o->engine, ops, &options, e);
+    m->options = options;
+    if (open_engine(m, o->engine, ops, &options, e))
+        return -e->code;
+    m->ops = m->engine->ops;
+    return 0;
 }
 
 static int add_stop(struct model *m, int64_t id, int vocab, const char *where, struct err *e)

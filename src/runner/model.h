@@ -36,7 +36,7 @@ struct model_rates {
 struct model {
     struct store *store;
     struct weights weights;
-    struct engine *engine;
+    struct engine *engine;        /* NULL: it was lost, and could not be opened again */
     struct tokenizer *tokenizer;  /* NULL if without_text */
     struct chat *chat;            /* NULL if the store has no template, or without_text */
     struct sample_options sample; /* generation_config.json, or greedy without one */
@@ -50,12 +50,18 @@ struct model {
     struct generation *pending[MODEL_PENDING_MAX];
     int n_pending;
     struct dump *dump; /* of CHERENKOV_DUMP, or NULL */
+    /* How the engine is opened again. */
+    const struct engine_ops *ops;
+    struct engine_options options;
 };
 
 /* path: a store, or a model folder that holds one in packed/; for a folder with a checkpoint alone
  * the message says how to pack it. */
 int model_open(const char *path, const struct model_options *o, struct model **out, struct err *e);
 void model_close(struct model *m);
+/* Closes the engine, whose sequences must be closed and whose answers over, and opens it again as
+ * it was. After a failure there is none, and this can be tried again. */
+int model_reopen(struct model *m, struct err *e);
 /* What model_open would say of the texts of a folder (tokenizer, template, generation_config.json)
  * for a model of so many token ids. */
 int model_check_text(const char *dir, int vocab, struct err *e);

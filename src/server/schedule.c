@@ -53,19 +53,36 @@ void schedule_close(struct schedule *s)
     free_parts(s);
 }
 
-static int open_slot(struct schedule *s, struct err *e)
+static int make_slot(struct schedule *s, struct err *e)
 {
     struct slot *x = &s->slots[s->n_slots];
     x->held.ids = mem_array((size_t)s->m->ctx, sizeof *x->held.ids);
     if (!x->held.ids)
         return ERR(e, E_NOMEM, "no memory for %d tokens of a sequence", s->m->ctx);
     x->held.cap = (size_t)s->m->ctx;
-    if (s->m->engine->ops->sequence_open(s->m->engine, s->m->ctx, &x->seq, e)) {
-        tokens_free(&x->held);
-        return -e->code;
-    }
     s->n_slots++;
     return 0;
+}
+
+int slots_open(struct schedule *s, struct err *e)
+{
+    struct engine *g = s->m->engine;
+    for (int i = 0; i < s->n_slots; i++)
+        if (g->ops->sequence_open(g, s->m->ctx, &s->slots[i].seq, e)) {
+            slots_close(s);
+            return -e->code;
+        }
+    return 0;
+}
+
+void slots_close(struct schedule *s)
+{
+    for (int i = 0; i < s->n_slots; i++) {
+        if (s->slots[i].seq)
+            s->m->engine->ops->sequence_close(s->slots[i].seq);
+        s->slots[i].seq = NULL;
+        s->slots[i].held.n = 0;
+    }
 }
 
 static int open_prefix(struct schedule *s, const struct schedule_options *o, struct err *e)
@@ -99,18 +116,17 @@ static int open_parts(struct schedule *s, const struct schedule_options *o, stru
         batch_open(s->m, n_slots, s->draft.most, &s->batch, e))
         return -e->code;
     while (s->n_slots < n_slots)
-        if (open_slot(s, e))
+        if (make_slot(s, e))
             return -e->code;
     s->sums.sequences = n_slots;
-    return 0;
+    return slots_open(s, e);
 }
 
 static void free_parts(struct schedule *s)
 {
-    for (int i = 0; i < s->n_slots; i++) {
-        s->m->engine->ops->sequence_close(s->slots[i].seq);
+    slots_close(s);
+    for (int i = 0; i < s->n_slots; i++)
         tokens_free(&s->slots[i].held);
-    }
     for (int i = 0; i < RECENT_MAX; i++)
         tokens_free(&s->recent[i]);
     batch_close(s->batch);

@@ -5,7 +5,8 @@
  * Any thread submits; events come back by the request's ticket (server/ticket.h). Answers being
  * decoded share steps (runner/batch.h); prompts are fed a chunk at a time, in turn, and chunks are
  * short while others decode. What a request says never depends on others, on drafts, or on what
- * was kept of earlier requests. One that fails ends alone.
+ * was kept of earlier requests. One that fails ends alone; when the engine itself is lost, all that
+ * run fail, and it is opened again.
  *
  * State that a later prompt may begin with is kept (server/prefix.h): in the sequences themselves,
  * in memory, and on disk. */
@@ -83,7 +84,7 @@ struct schedule_stats {
 };
 void schedule_stats(struct schedule *s, struct schedule_stats *out);
 /* Calls fn on the worker, between two steps or chunks, and waits for it: for counters and other
- * things that only the worker may read. */
+ * things that only the worker may read. m is NULL while there is no engine (model_reopen). */
 void schedule_look(struct schedule *s, void (*fn)(void *ctx, struct model *m), void *ctx);
 
 #endif

@@ -1,4 +1,5 @@
-/* What schedule.c (the interface), worker.c (the loop) and admit.c (who goes where) share.
+/* What schedule.c (the interface), worker.c (the loop), admit.c (who goes where) and recover.c (an
+ * engine that was lost) share.
  *
  * The worker alone touches the model, slots, and what is below "the worker's own". The lock guards
  * the rest, and slot.t, which only the worker changes and others look at. No lock of a ticket is
@@ -72,6 +73,13 @@ struct schedule {
     double owed_s;                    /* time that answers have to decode before a chunk */
     double token_s;                   /* what a token of a chunk took lately; 0: unknown */
 };
+
+/* The sequences of all slots. */
+int slots_open(struct schedule *s, struct err *e);
+void slots_close(struct schedule *s);
+/* Whether there is an engine that works. One that was lost is opened again first; when that fails,
+ * whoever waits is told. */
+bool recover(struct schedule *s);
 
 void schedule_wake(struct schedule *s); /* the worker looks around */
 void worker_main(void *schedule);

@@ -27,6 +27,8 @@ void worker_main(void *schedule)
     struct schedule *s = schedule;
     while (wait_for_work(s)) {
         drop_cancelled(s);
+        if (!recover(s))
+            continue;
         admit(s);
         decode(s);
         prefill(s);
@@ -42,7 +44,7 @@ static void serve_looks(struct schedule *s)
         struct look *look = s->looks;
         s->looks = look->next;
         pthread_mutex_unlock(&s->lock);
-        look->fn(look->ctx, s->m);
+        look->fn(look->ctx, s->m->engine ? s->m : NULL);
         pthread_mutex_lock(&s->lock);
         look->done = true;
         pthread_cond_broadcast(&s->rested);
