@@ -44,7 +44,9 @@ let server, browser;
 
 // A page of a new visitor, who has the key unless told otherwise; `check` ends it.
 async function visit(options = wide, { withKey = true } = {}) {
-    const context = await browser.newContext({ ...options, baseURL: server.url });
+    // Without motion: what pulses is drawn again sixty times a second, by the processor here.
+    const context = await browser.newContext({ reducedMotion: 'reduce', ...options,
+        baseURL: server.url });
     const page = await context.newPage();
     const wrong = [];
     page.allowed = /status of 40[01]/; // what the console may say
@@ -313,11 +315,11 @@ async function worksByKeyboard() {
     const press = async (...keys) => { for (const k of keys) await page.keyboard.press(k); };
     assert.equal(await focus(), 'message');
     const order = [];
-    for (let i = 0; i < 5; i++) {
+    for (let i = 0; i < 6; i++) {
         await press('Shift+Tab');
         order.push(await focus());
     }
-    assert.deepEqual(order, ['log', 'sampling', 'new', 'chats', 'Skip to the message']);
+    assert.deepEqual(order, ['log', 'sampling', 'live', 'new', 'chats', 'Skip to the message']);
     await press('Enter');
     await page.keyboard.type('Hello');
     await press('Shift+Enter');
@@ -349,7 +351,7 @@ async function fitsAPhone() {
         document.getElementById('log').scrollWidth <= innerWidth);
     assert.ok(await narrow());
     await picture(page, 'phone');
-    for (const side of ['sampling']) {
+    for (const side of ['live', 'sampling']) {
         await page.tap(`[data-side=${side}]`);
         assert.ok(await narrow());
         assert.ok(await page.evaluate(() =>
@@ -367,7 +369,7 @@ async function fitsAPhone() {
 // Contrast of every text that can be seen with the ground behind it, in both schemes.
 async function isReadable() {
     for (const colorScheme of ['light', 'dark']) {
-        const page = await visit({ ...wide, colorScheme, reducedMotion: 'reduce' });
+        const page = await visit({ ...wide, colorScheme });
         await endless(page);
         await say(page, 'Tell me a story.');
         await page.locator('[aria-busy=true]').waitFor();
@@ -401,6 +403,30 @@ function lowContrast() {
         }).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 30)}`);
 }
 
+async function showsFigures() {
+    const page = await visit();
+    await page.click('[data-side=sampling]');
+    await page.fill('#set-max_tokens', '100');
+    await say(page, 'Tell me a story about a fox.');
+    await page.click('[data-side=live]');
+    await page.waitForFunction(() => [...document.querySelectorAll('.chart .value')]
+        .every((e) => /\d/.test(e.textContent)), null, { timeout: 10000 });
+    const values = await page.locator('.chart .value').allTextContents();
+    const [speed, hits, reads, memory, layers] = values;
+    assert.match(speed, /^[\d.]+ tok\/s$/);
+    assert.match(hits, /^[\d.]+ %$/);
+    assert.match(reads, /^[\d.]+ [kMG]?B\/s$/);
+    assert.match(layers, /^least [\d.]+ %, layer \d+$/);
+    assert.match(memory, /^\d+(\.\d)? MB$/);
+    assert.match(await page.locator('.chart .line').first().getAttribute('d'), /^M[\d. L]+$/);
+    assert.match(await page.locator('.chart svg').first().getAttribute('aria-label'),
+        /^Decode, last two minutes: now [\d.]+ tok\/s, highest /);
+    await ended(page);
+    assert.match(await page.textContent('#facts'), /Requests[01] of \d+ running, 0 waiting/);
+    await picture(page, 'wide');
+    await page.check();
+}
+
 const executablePath = findBrowser();
 if (!executablePath) {
     console.log('there is no Chromium here (make deps-ci)');
@@ -410,7 +436,8 @@ server = await serve('--temperature', '0');
 try {
     browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
     const tests = [sendsAndStreams, stopsAndRetries, survivesReload, asksForAKey, showsErrors,
-        keepsTextText, policyHolds, thinksAndCalls, worksByKeyboard, fitsAPhone, isReadable];
+        keepsTextText, policyHolds, thinksAndCalls, worksByKeyboard, fitsAPhone, isReadable,
+        showsFigures];
     for (const test of tests.filter((t) => t.name.includes(process.env.CASE ?? ''))) {
         const begun = Date.now();
         await test();

@@ -2,6 +2,7 @@
 import { ask } from './api.js';
 import { conversation } from './chat.js';
 import { byId, make } from './dom.js';
+import { live } from './live.js';
 import { settings } from './settings.js';
 import { isChatKey, listChats, loadChat, newChat, recall, remember, removeChat } from './store.js';
 
@@ -112,7 +113,7 @@ addEventListener('keydown', (event) => {
 
 // --- the panel ---
 
-// Shows that side, or none ("").
+// Shows that side, "live" or "sampling", or none of them ("").
 function showSide(name) {
     side.hidden = !name;
     byId('main').inert = Boolean(name) && narrow.matches; // the panel covers it
@@ -120,8 +121,10 @@ function showSide(name) {
         toggle.setAttribute('aria-expanded', toggle.dataset.side === name);
         byId(toggle.dataset.side).hidden = toggle.dataset.side !== name;
     }
+    look();
 }
-const usualSide = () => (narrow.matches ? '' : recall('side') || 'none').replace('none', '');
+const look = live(() => !side.hidden && !byId('live').hidden);
+const usualSide = () => (narrow.matches ? '' : recall('side') || 'live').replace('none', '');
 for (const toggle of sideToggles) {
     toggle.addEventListener('click', () => {
         const name = byId(toggle.dataset.side).hidden || side.hidden ? toggle.dataset.side : '';
@@ -138,6 +141,7 @@ async function greet() {
     try {
         byId('model').textContent = (await ask('v1/models')).data[0].id;
         problem('');
+        look();
     } catch (e) {
         if (e.status === 401 && await needKey(e.message)) await greet();
         else problem(e.message);
