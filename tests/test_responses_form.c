@@ -16,7 +16,7 @@
 static struct server server = {.o.names = {"m"}, .o.n_names = 1};
 static struct http *http;
 static struct buf address;
-static bool streamed;
+static bool streamed, failing;
 
 static void give(struct choice *c)
 {
@@ -55,9 +55,15 @@ static void handle(void *ctx, struct exchange *x)
     if (streamed) {
         exchange_stream(x, f->type, f->idle);
         f->begin(r);
-        give(c);
-        f->choice_end(c);
-        f->end(r);
+        if (failing) {
+            (void)ERR(&e, E_IO, "the disk is gone");
+            r->failed = true;
+            (f->fail)(r, 500, &e); /* cmocka has a macro of this name */
+        } else {
+            give(c);
+            f->choice_end(c);
+            f->end(r);
+        }
         exchange_end(x);
     } else {
         give(c);
@@ -184,11 +190,30 @@ static void test_streamed(void **state)
     aid_answer_free(&a);
 }
 
+static void test_failed(void **state)
+{
+    static const char event[] = "event: response.failed\ndata: ";
+    struct aid_answer a;
+    (void)state;
+    streamed = failing = true;
+    aid_http(buf_str(&address), "POST", "/v1/responses", "", "{}", &a);
+    const char *at = strstr(buf_str(&a.body), event);
+    assert_non_null(at);
+    json_t *v = json_loads(at + strlen(event), JSON_DISABLE_EOF_CHECK, NULL);
+    assert_int_equal(json_integer_value(aid_at(v, "sequence_number")), 2);
+    assert_string_equal(aid_string(v, "response.status"), "failed");
+    assert_string_equal(aid_string(v, "response.error.code"), "server_error");
+    assert_string_equal(aid_string(v, "response.error.message"), "the disk is gone");
+    json_decref(v);
+    aid_answer_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_streamed),
+        cmocka_unit_test(test_failed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
