@@ -43,6 +43,16 @@ float eight_sum(float x)
     return c;
 }
 
+// The first n of s become sums of pairs of neighbours. A step of a tree for itself, and not a loop
+// that halves n: compilers unroll the one, and keep s in memory for the other.
+#define NEIGHBOURS(s, n)                                                                           \
+    [[unroll]] for (uint i = 0; i < n; i++)                                                        \
+        s[i] = s[2 * i] + s[2 * i + 1];
+// The same with the upper half.
+#define HALVES(s, n)                                                                               \
+    [[unroll]] for (uint i = 0; i < n; i++)                                                        \
+        s[i] = s[i] + s[i + n];
+
 // Sum over a workgroup of 256, in pairs of neighbours again; all have it. Once in a kernel.
 #define SUM_256                                                                                    \
     shared float sum_256_room[32];                                                                 \
@@ -55,9 +65,11 @@ float eight_sum(float x)
         barrier();                                                                                 \
         [[unroll]] for (uint i = 0; i < 32; i++)                                                   \
             s[i] = sum_256_room[i];                                                                \
-        [[unroll]] for (uint n = 16; n > 0; n /= 2)                                                \
-            [[unroll]] for (uint i = 0; i < n; i++)                                                \
-                s[i] = s[2 * i] + s[2 * i + 1];                                                    \
+        NEIGHBOURS(s, 16)                                                                          \
+        NEIGHBOURS(s, 8)                                                                           \
+        NEIGHBOURS(s, 4)                                                                           \
+        NEIGHBOURS(s, 2)                                                                           \
+        NEIGHBOURS(s, 1)                                                                           \
         return s[0];                                                                               \
     }
 

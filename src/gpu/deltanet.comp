@@ -114,7 +114,7 @@ void load_tile(uint first, uint n)
     const uint each = 2 * KEYS + COLS;
     for (uint i = LANE; i < n * each; i += LANES)
         load_row(first + i / each, i / each, i % each);
-    for (uint i = LANE; i < n * HEADS; i += LANES)
+    for (uint i = LANES - 1 - LANE; i < n * HEADS; i += LANES) // by lanes without a channel, if any
         load_gates(first + i / HEADS, i / HEADS, i % HEADS);
 }
 
@@ -147,7 +147,22 @@ void norm_tile(uint first, uint n)
     }
 }
 
-// y = rms(y) * act(z) of a tile.
+// z and weights of the norm for item `of` of a tile, elements LANE % 32, 32 further, ...
+const uint GATES = (DV + 31) / 32;
+float gate_z[GATES], gate_norm[GATES];
+
+void gate_load(uint first, uint n, uint of)
+{
+    uint row = segment.first + first + min(of / HEADS, n - 1);
+    uint z = row * VALUES + (head + of % HEADS) * DV;
+    [[unroll]] for (uint k = 0; k < GATES; k++) {
+        uint j = min(LANE % 32 + 32 * k, DV - 1);
+        gate_z[k] = F32(p.z).v[z + j];
+        gate_norm[k] = F32(p.norm).v[j];
+    }
+}
+
+// y = rms(y) * act(z) of a tile, whose first items are loaded.
 void gate_tile(uint first, uint n)
 {
     uint lane = LANE % 32;
@@ -158,12 +173,15 @@ void gate_tile(uint first, uint n)
         for (uint j = lane; any && j < DV; j += 32)
             sum = fma(values[of * DV + j], values[of * DV + j], sum);
         precise float scale = inverse_root(fold_sum(sum) / float(DV) + p.eps);
-        uint z = (segment.first + first + of / HEADS) * VALUES + (head + of % HEADS) * DV;
-        for (uint j = lane; any && j < DV; j += 32) {
-            float gate = F32(p.z).v[z + j];
-            precise float y = values[of * DV + j] * scale * F32(p.norm).v[j];
-            y *= SILU ? num_silu(gate) : num_sigmoid(gate);
-            values[of * DV + j] = y;
+        if (base > 0)
+            gate_load(first, n, of);
+        [[unroll]] for (uint k = 0; k < GATES; k++) {
+            uint j = lane + 32 * k;
+            if (any && j < DV) {
+                precise float y = values[of * DV + j] * scale * gate_norm[k];
+                y *= SILU ? num_silu(gate_z[k]) : num_sigmoid(gate_z[k]);
+                values[of * DV + j] = y;
+            }
         }
     }
 }
@@ -213,6 +231,9 @@ void main()
     for (uint first = 0; first < segment.n; first += TILE) {
         uint n = min(TILE, segment.n - first);
         load_tile(first, n);
+        gate_load(first, n, LANE / 32);
+        if (first == 0)
+            keep_inputs(); // what it reads is near
         barrier();
         norm_tile(first, n);
         barrier();
@@ -258,7 +279,10 @@ void main()
         barrier();
     }
     F32 to = F32(segment.state + p.st_at[1 - segment.plane] * 4ul);
-    [[unroll]] for (uint i = 0; busy && i < PER; i++)
-        to.v[at + i * DV] = st[i];
-    keep_inputs();
+    if (busy) {
+        [[unroll]] for (uint i = 0; i < PER; i++)
+            to.v[at + i * DV] = st[i];
+    }
+    if (segment.n == 0)
+        keep_inputs();
 }

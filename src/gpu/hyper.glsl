@@ -55,9 +55,9 @@ float stream_squares()
     barrier();
     [[unroll]] for (uint i = 0; i < 8; i++)
         s[i] = stream_room[LANE / 64 * 8 + i];
-    [[unroll]] for (uint n = 4; n > 0; n /= 2)
-        [[unroll]] for (uint i = 0; i < n; i++)
-            s[i] = s[2 * i] + s[2 * i + 1];
+    NEIGHBOURS(s, 4)
+    NEIGHBOURS(s, 2)
+    NEIGHBOURS(s, 1)
     return s[0];
 }
 

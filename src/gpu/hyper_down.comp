@@ -44,15 +44,15 @@ void acts_all(uint r)
         stream_norm(scale);
         [[unroll]] for (uint k = 0; k < PASSES; k++) {
             uint at = ig * EIGHTS + k * 64 + LANE % 64;
-            if (k * 64 + LANE % 64 >= EIGHTS) // whole teams of eight
-                break;
-            uvec4 word;
-            float s, sum;
-            acts_make(stream_x[k], word, s, sum);
-            code[at % 8 * LINE + at / 8] = word;
-            if (at % 8 == 0) {
-                scales[at / 8] = s;
-                sums[at / 8] = sum;
+            if (k * 64 + LANE % 64 < EIGHTS) { // whole teams of eight
+                uvec4 word;
+                float s, sum;
+                acts_make(stream_x[k], word, s, sum);
+                code[at % 8 * LINE + at / 8] = word;
+                if (at % 8 == 0) {
+                    scales[at / 8] = s;
+                    sums[at / 8] = sum;
+                }
             }
         }
     }

@@ -31,9 +31,10 @@ void main()
     stream_norm(stream_scale(all));
     [[unroll]] for (uint k = 0; k < PASSES; k++) {
         uint at = k * 64 + LANE % 64;
-        if (at >= EIGHTS) // H is a multiple of 64: whole teams of eight
-            break;
-        floats_put(p.x + (uint64_t(stream) * EIGHTS + at) * 32, stream_x[k]);
-        acts_put(stream_x[k], p.q + uint64_t(r) * GPU_ACTS_BYTES(S * H), S * H, ig * EIGHTS + at);
+        if (at < EIGHTS) { // H is a multiple of 64: whole teams of eight
+            floats_put(p.x + (uint64_t(stream) * EIGHTS + at) * 32, stream_x[k]);
+            acts_put(stream_x[k], p.q + uint64_t(r) * GPU_ACTS_BYTES(S * H), S * H,
+                     ig * EIGHTS + at);
+        }
     }
 }

@@ -27,9 +27,10 @@ float fold_sum(float x)
     barrier();
     [[unroll]] for (uint i = 0; i < 16; i++)
         s[i] = fold_room[team + i] + fold_room[team + i + 16];
-    [[unroll]] for (uint n = 8; n > 0; n /= 2)
-        [[unroll]] for (uint i = 0; i < n; i++)
-            s[i] = s[i] + s[i + n];
+    HALVES(s, 8)
+    HALVES(s, 4)
+    HALVES(s, 2)
+    HALVES(s, 1)
     return s[0];
 }
 

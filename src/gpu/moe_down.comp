@@ -35,28 +35,21 @@ float products(Weights m, uint row, uint64_t x, uint n, uint t, uint lanes, uint
     uint groups = n / 64, per = (groups + lanes - 1) / lanes;
     float acc = 0.0;
     for (uint i = 0; i < per; i += DEPTH) {
-        if (bits == 4)
-            groups_load(m, row, groups, t + i * lanes, lanes, 4);
-        else if (bits == 3)
-            groups_load(m, row, groups, t + i * lanes, lanes, 3);
-        else
-            groups_load(m, row, groups, t + i * lanes, lanes, 2);
+        groups_load(m, row, groups, t + i * lanes, lanes, bits);
         [[unroll]] for (uint d = 0; d < DEPTH; d++) {
             uint g = t + (i + d) * lanes;
-            if (g >= groups)
-                continue;
-            if (bits != 4)
-                c[d] = packed_widen(c[d], bits);
-            Group w = group_of(c[d], bits);
-            int high = 0, low = 0;
-            [[unroll]] for (uint j = 0; j < 8; j++) {
-                ivec4 a = ivec4(Fours(x + g * 16).v[GPU_ACTS_UNIT(n, 0, j)]);
-                ivec2 q = group_codes(w, j, 4);
-                high += dot4(q.x, a.x) + dot4(q.y, a.y);
-                low += dot4(q.x, a.z) + dot4(q.y, a.w);
+            if (g < groups) {
+                Group w = group_of(c[d], bits);
+                int high = 0, low = 0;
+                [[unroll]] for (uint j = 0; j < 8; j++) {
+                    ivec4 a = ivec4(Fours(x + g * 16).v[GPU_ACTS_UNIT(n, 0, j)]);
+                    ivec2 q = group_codes(w, j, bits);
+                    high += dot4(q.x, a.x) + dot4(q.y, a.y);
+                    low += dot4(q.x, a.z) + dot4(q.y, a.w);
+                }
+                float scale = Floats(x + 2 * n).v[g], sum = Floats(x + 2 * n).v[groups + g];
+                acc = group_add(acc, w, high, low, scale, sum, bits);
             }
-            float scale = Floats(x + 2 * n).v[g], sum = Floats(x + 2 * n).v[groups + g];
-            acc = group_add(acc, w, high, low, scale, sum, bits);
         }
     }
     return acc;
@@ -64,20 +57,22 @@ float products(Weights m, uint row, uint64_t x, uint n, uint t, uint lanes, uint
 
 float item_product(uint r, uint k, uint row, uint t)
 {
-    Weights m = Weights(p.down.w, p.down.scales, p.down.biases);
-    uint64_t x = p.shared_act + uint64_t(r) * GPU_ACTS_BYTES(SHARED);
-    uint bits = 4, n = SHARED;
-    if (k < K) {
-        uint64_t entry = Addresses(p.table).v[Words(p.route).v[r * K + k]];
-        if (entry == 0)
-            return 0.0;
-        m = record_weights(entry, 2, INTER * H);
-        x = p.act + uint64_t(r * K + k) * GPU_ACTS_BYTES(INTER);
-        bits = record_bits(entry);
-        n = INTER;
+    if (k == K) {
+        Weights m = Weights(p.down.w, p.down.scales, p.down.biases);
+        uint64_t x = p.shared_act + uint64_t(r) * GPU_ACTS_BYTES(SHARED);
+        return t < LANES_SHARED ? products(m, row, x, SHARED, t, LANES_SHARED, 4) : 0.0;
     }
-    uint lanes = GPU_LANES(n);
-    return t < lanes ? products(m, row, x, n, t, lanes, bits) : 0.0;
+    uint64_t entry = Addresses(p.table).v[Words(p.route).v[r * K + k]];
+    if (entry == 0 || t >= LANES_INTER)
+        return 0.0;
+    Weights m = record_weights(entry, 2, INTER * H);
+    uint64_t x = p.act + uint64_t(r * K + k) * GPU_ACTS_BYTES(INTER);
+    uint bits = record_bits(entry);
+    if (bits == 4)
+        return products(m, row, x, INTER, t, LANES_INTER, 4);
+    if (bits == 3)
+        return products(m, row, x, INTER, t, LANES_INTER, 3);
+    return products(m, row, x, INTER, t, LANES_INTER, 2);
 }
 
 float output_of(uint k, uint c, uint lanes)

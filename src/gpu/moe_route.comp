@@ -33,8 +33,10 @@ bool before(uvec2 a, uvec2 b)
 
 void main()
 {
-    [[unroll]] for (uint ie = LANE; ie < E; ie += 256)
+    [[unroll]] for (uint i = 0; i < E; i += 256) {
+        uint ie = min(i + LANE, E - 1);
         value[ie] = Floats(p.logits).v[gl_WorkGroupID.x * E + ie];
+    }
     if (LANE == 0) {
         n_found = 0;
         bound = uvec2(0);
@@ -42,8 +44,8 @@ void main()
     barrier();
     if (LANE < 64) {
         uvec2 best = uvec2(0);
-        [[unroll]] for (uint ie = LANE; ie < E; ie += 64) {
-            uvec2 here = place_of(ie);
+        [[unroll]] for (uint i = 0; i < E; i += 64) {
+            uvec2 here = i + LANE < E ? place_of(i + LANE) : uvec2(0);
             if (before(here, best))
                 best = here;
         }
@@ -59,9 +61,9 @@ void main()
     if (LANE % 4 == 0 && before_it == K - 1)
         bound = most[LANE / 4];
     barrier();
-    [[unroll]] for (uint ie = LANE; ie < E; ie += 256) {
-        uvec2 here = place_of(ie);
-        if (!before(bound, here))
+    [[unroll]] for (uint i = 0; i < E; i += 256) {
+        uvec2 here = place_of(min(i + LANE, E - 1));
+        if (i + LANE < E && !before(bound, here))
             found[atomicAdd(n_found, 1)] = here;
     }
     barrier();

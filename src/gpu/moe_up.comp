@@ -31,23 +31,12 @@ void outputs_load(uint d, Weights gate, Weights up, uint from, uint g, uint bits
     }
 }
 
-// bits is the same in a workgroup: one branch for many loads.
-void outputs_load_any(uint d, Weights gate, Weights up, uint from, uint g, uint bits)
-{
-    if (bits == 4)
-        outputs_load(d, gate, up, from, g, 4);
-    else if (bits == 3)
-        outputs_load(d, gate, up, from, g, 3);
-    else
-        outputs_load(d, gate, up, from, g, 2);
-}
-
 void products(Weights gate, Weights up, uint64_t x, uint from, uint bits)
 {
     float acc[OUTS];
     uint t = LANE % TEAM;
     [[unroll]] for (uint d = 0; d < DEPTH; d++)
-        outputs_load_any(d, gate, up, from, min(t + d * TEAM, GROUPS - 1), bits);
+        outputs_load(d, gate, up, from, min(t + d * TEAM, GROUPS - 1), bits);
     [[unroll]] for (uint o = 0; o < OUTS; o++)
         acc[o] = 0.0;
     for (uint i = 0; i < PER; i += DEPTH)
@@ -58,15 +47,13 @@ void products(Weights gate, Weights up, uint64_t x, uint from, uint bits)
                 int high[OUTS], low[OUTS];
                 Group w[OUTS];
                 [[unroll]] for (uint o = 0; o < OUTS; o++) {
-                    if (bits != 4)
-                        c[d][o] = packed_widen(c[d][o], bits);
                     w[o] = group_of(c[d][o], bits);
                     high[o] = low[o] = 0;
                 }
                 [[unroll]] for (uint j = 0; j < 8; j++) {
                     ivec4 a = ivec4(Fours(x + g * 16).v[GPU_ACTS_UNIT(H, 0, j)]);
                     [[unroll]] for (uint o = 0; o < OUTS; o++) {
-                        ivec2 q = group_codes(w[o], j, 4);
+                        ivec2 q = group_codes(w[o], j, bits);
                         high[o] += dot4(q.x, a.x) + dot4(q.y, a.y);
                         low[o] += dot4(q.x, a.z) + dot4(q.y, a.w);
                     }
@@ -75,7 +62,7 @@ void products(Weights gate, Weights up, uint64_t x, uint from, uint bits)
                     acc[o] = group_add(acc[o], w[o], high[o], low[o], scale, sum, bits);
             }
             if (DEPTH < PER && then < GROUPS)
-                outputs_load_any(d, gate, up, from, then, bits);
+                outputs_load(d, gate, up, from, then, bits);
         }
     if (LANE < TEAMS * TEAM)
         [[unroll]] for (uint o = 0; o < OUTS; o++)
@@ -105,7 +92,12 @@ void main()
         up = Weights(p.up.w, p.up.scales, p.up.biases);
     }
     uint64_t x = p.x + uint64_t(r) * GPU_ACTS_BYTES(H);
-    products(gate, up, x, from, bits);
+    if (bits == 4)
+        products(gate, up, x, from, 4);
+    else if (bits == 3)
+        products(gate, up, x, from, 3);
+    else
+        products(gate, up, x, from, 2);
     barrier();
     if (LANE < 128) {
         precise float sum = part[LANE * TEAM];

@@ -81,20 +81,6 @@ ivec2 group_codes(Group c, uint j, uint bits)
                  ((w >> 4) & 0x03030303u) << 1 | ((low >> 2) & 0x01010101u));
 }
 
-// The same codes as if they had 4 bits: group_codes takes them apart with bits 4, and group_add
-// still counts them by their own.
-Packed packed_widen(Packed from, uint bits)
-{
-    Packed c = from;
-    Group g;
-    g.code = from.code;
-    [[unroll]] for (uint j = 0; j < 8; j++) {
-        ivec2 q = bits == 3 ? group_codes(g, j, 3) : group_codes(g, j, 2);
-        c.code[j] = uint(q.x | q.y << 4);
-    }
-    return c;
-}
-
 // sum: 256 * high.x + ... of the codes' products; scale, bias of the weights, of the activations.
 float group_add(float acc, Group c, int high, int low, float scale, float sum, uint bits)
 {
