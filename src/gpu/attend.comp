@@ -31,6 +31,7 @@ shared vec4 query[AT_ONCE * WORDS];
 shared uint cell[PART];               // positions
 shared float score[AT_ONCE * PART];   // then weights
 shared float half_score[AT_ONCE * PART];
+shared float eight_most[LANES / 8];
 shared vec4 total[SHARE * AT_ONCE * WORDS];
 
 #include "gpu/visible.glsl"
@@ -84,13 +85,15 @@ void soften(uint n, uint row_head, uint part, uint heads)
 {
     uint ih = LANE / 64, lane = LANE % 64, at = ih * PART + lane;
     precise float x = score[at] + half_score[at], y = score[at + 64] + half_score[at + 64];
-    score[at] = x;
-    score[at + 64] = y;
+    const float least = num_float(0xFF7FFFFFu);
+    float most = max(lane < n ? x : least, lane + 64 < n ? y : least);
+    [[unroll]] for (uint step = 1; step < 8; step *= 2)
+        most = max(most, subgroupShuffleXor(most, step));
+    if (LANE % 8 == 0)
+        eight_most[LANE / 8] = most;
     barrier();
-    float most = score[ih * PART];
-    for (uint i = 1; i < n; i++)
-        most = max(most, score[ih * PART + i]);
-    barrier();
+    [[unroll]] for (uint i = 0; i < 8; i++)
+        most = max(most, eight_most[ih * 8 + i]);
     precise float off = x - most, on = y - most;
     x = lane < n ? num_exp(off) : 0;
     y = lane + 64 < n ? num_exp(on) : 0;
