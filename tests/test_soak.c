@@ -1,7 +1,7 @@
 /* A thousand requests of every kind of client, good and bad, two dozen at a time, against one
  * server: clients that leave, that read slowly or not at all, that cancel, that send half of a
  * request, nonsense, or too much. Whatever is answered whole is what the same request says alone;
- * afterwards the server has no thread and no descriptor more than before, and hardly more memory. */
+ * afterwards the server has no thread or descriptor more than before, and hardly more memory. */
 #include "tests/aid_serve.h"
 
 #include <errno.h>
