@@ -76,8 +76,7 @@ static uint64_t draw(struct soak *k, uint64_t below)
 
 static const char *const texts[] = {
     "Once upon a time",
-    "The king had three daughters, and the youngest of them was so beautiful that the sun himself, "
-    "who has seen so much, wondered every time he looked upon her face. Near the castle ",
+    "The king had three daughters, and the youngest of them was so beautiful that the sun wondered",
     "There was once a fox",
     "In a deep wood there lived an old woman who had a cat and an owl, and in the night she flew ",
     "Hello!",
