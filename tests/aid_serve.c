@@ -15,6 +15,8 @@
 
 enum { FLAGS_MAX = 32, LOG_BYTES_MAX = 1 << 20, WAIT_MS = 30000 };
 
+bool aid_serve_control;
+
 static void pause_ms(int ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
@@ -59,6 +61,10 @@ void aid_serve(struct aid_server *s, const char *store, const char *const *flags
     const char *argv[FLAGS_MAX] = {aid_program(), "serve",       store,
                                    "--listen",    "127.0.0.1:0", "--no-ranking"};
     int n = 6;
+    if (!aid_serve_control) {
+        argv[n++] = "--control";
+        argv[n++] = "none";
+    }
     for (int i = 0; flags && flags[i]; i++)
         argv[n++] = flags[i];
     *s = (struct aid_server){.dir = aid_tmpdir()};

@@ -14,6 +14,10 @@ struct aid_server {
     char *url; /* where it listens */
 };
 
+/* Whether servers have a control socket at the usual place; false, so that tests leave nothing in
+ * folders of the user who runs them. */
+extern bool aid_serve_control;
+
 /* Starts it on a free port with these flags besides (NULL at the end), and waits until it is ready.
  * store: of the demonstration model. */
 void aid_serve(struct aid_server *s, const char *store, const char *const *flags);

@@ -35,6 +35,9 @@ static const struct {
     [ENV_API_KEY] = {"CHERENKOV_API_KEY",
                      "A key that clients of `cherenkov serve` must show, besides those of "
                      "--api-key-file."},
+    [ENV_RUNTIME_DIR] = {"XDG_RUNTIME_DIR",
+                         "Where control sockets of servers are, in cherenkov/; without it in "
+                         "/tmp/cherenkov-UID."},
 };
 
 const char *env_get(enum env_switch s)

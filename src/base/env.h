@@ -12,9 +12,10 @@ enum env_switch {
     ENV_DEVICE_FAULT,
     ENV_DEVICE_SECONDS,
     ENV_DEVICE_TIMES,
-    ENV_NO_COLOR, /* NO_COLOR, by its own convention */
-    ENV_HOME,     /* HOME, for the chat history */
-    ENV_API_KEY,  /* CHERENKOV_API_KEY */
+    ENV_NO_COLOR,    /* NO_COLOR, by its own convention */
+    ENV_HOME,        /* HOME, for the chat history */
+    ENV_API_KEY,     /* CHERENKOV_API_KEY */
+    ENV_RUNTIME_DIR, /* XDG_RUNTIME_DIR, by its own convention */
     ENV_COUNT,
 };
 

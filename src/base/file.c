@@ -284,6 +284,22 @@ int file_make_dir(const char *path, struct err *e)
     return err_sys(e, "%s: cannot make this directory", path);
 }
 
+int file_make_private_dir(const char *path, struct err *e)
+{
+    struct stat st;
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return err_sys(e, "%s: cannot make this directory", path);
+    if (lstat(path, &st))
+        return err_sys(e, "%s: cannot look at this directory", path);
+    if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077))
+        return 0;
+    return ERR(e, E_ARG,
+               "%s: want a directory of user %u that nobody else may enter (mode 0700), found "
+               "%s of user %u with mode %04o: use another place",
+               path, (unsigned)geteuid(), S_ISDIR(st.st_mode) ? "one" : "something else",
+               (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+}
+
 int file_lock_dir(const char *path, struct file *lock, struct err *e)
 {
     *lock = FILE_CLOSED;

@@ -51,6 +51,9 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 uint64_t file_disk_bytes(const char *path); /* room it takes on disk; 0 when it is not there */
 int file_make_dir(const char *path, struct err *e); /* one level; an existing directory is fine */
+/* The same with mode 0700. E_ARG: what is there is no directory of this user's that nobody else may
+ * enter. */
+int file_make_private_dir(const char *path, struct err *e);
 /* Claims a directory for one writer until lock is closed (file_drop) or the program ends, however
  * it does. E_IO when another has it. Only programs that ask are kept out; on a file system without
  * locks nobody is, and this is 0. */

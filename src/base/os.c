@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -130,6 +131,17 @@ void os_random(void *to, size_t n)
         assert(got > 0 || errno == EINTR);
         done += got > 0 ? (size_t)got : 0;
     }
+}
+
+/* Linux. */
+bool os_peer_user(int fd, unsigned *uid)
+{
+    struct ucred who;
+    socklen_t n = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) || n != sizeof who)
+        return false;
+    *uid = who.uid;
+    return true;
 }
 
 bool os_is_terminal(int fd)

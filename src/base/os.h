@@ -21,6 +21,8 @@ void os_prepare_program(void);
 /* Bytes an ordinary user can still write to the file system that holds path. */
 int os_disk_free(const char *path, uint64_t *bytes, struct err *e);
 void os_random(void *to, size_t n); /* bytes nobody can guess */
+/* Whose process is at the other end of a Unix socket; false: nobody knows. */
+bool os_peer_user(int fd, unsigned *uid);
 bool os_is_terminal(int fd);
 int os_terminal_width(int fd); /* columns, 80 when unknown */
 /* Tells the system that these bytes of an open file will not be read again soon. A hint. */

@@ -16,7 +16,7 @@
 /* Every setting; one that is not given has the value said in its row's help. */
 struct settings {
     struct model_flags model;
-    const char *config, *listen, *cors, *key_file, *save_dir;
+    const char *config, *listen, *control, *cors, *key_file, *save_dir;
     struct flag_list names;
     bool print_config, log_requests, thinking, no_ranking;
     int64_t ctx, connections, idle, sequences, queue, drafts, prefix_entries;
@@ -27,7 +27,7 @@ struct settings {
     double temperature, top_p, min_p, presence, frequency, repetition;
 };
 
-enum { SERVE_FLAGS = 32, FLAGS = SERVE_FLAGS + MODEL_FLAGS };
+enum { SERVE_FLAGS = 33, FLAGS = SERVE_FLAGS + MODEL_FLAGS };
 
 /* One reading of command line and file. */
 struct reading {
@@ -64,6 +64,8 @@ static void init_rows(struct settings *s, struct flag *rows)
         {"print-config", FLAG_BOOL, &s->print_config, NULL, "print the settings as a file", 0, 0},
         {"listen", FLAG_STRING, &s->listen, "ADDRESS", "HOST:PORT, or unix:PATH (127.0.0.1:8080)",
          0, 0},
+        {"control", FLAG_STRING, &s->control, "PATH|none",
+         "socket for status, stats and dash (in $XDG_RUNTIME_DIR/cherenkov)", 0, 0},
         {"api-key-file", FLAG_STRING, &s->key_file, "FILE",
          "keys, one a line, of which clients must show one", 0, 0},
         {"cors-origin", FLAG_STRING, &s->cors, "ORIGIN",
@@ -195,6 +197,7 @@ static int server_options(const struct settings *s, struct server_options *out, 
     static const char name[] = "cherenkov";
     *out = (struct server_options){
         .listen = s->listen,
+        .control = s->control,
         .cors = s->cors,
         .connections = (int)s->connections,
         .idle_s = (int)s->idle,

@@ -16,6 +16,8 @@ static const struct command *const commands[] = {
     &cmd_run,
     &cmd_chat,
     &cmd_serve,
+    &cmd_status,
+    &cmd_stats,
     &cmd_prompt,
     &cmd_tokenize,
     &cmd_logits,

@@ -15,6 +15,7 @@ struct status {
 static const struct status statuses[] = {
     {400, "invalid_request_error", NULL, "invalid_request_error"},
     {401, "authentication_error", "invalid_api_key", "authentication_error"},
+    {403, "permission_error", "forbidden", "permission_error"},
     {404, "not_found_error", "not_found", "not_found_error"},
     {405, "invalid_request_error", "method_not_allowed", "invalid_request_error"},
     {409, "conflict_error", "conflict", "invalid_request_error"},

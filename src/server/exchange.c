@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "server/id.h"
 
 enum { STREAM_BLOCK = 4096 };
@@ -95,6 +96,13 @@ const char *exchange_header(const struct exchange *x, const char *name)
 const struct buf *exchange_body(const struct exchange *x)
 {
     return &x->body;
+}
+
+bool exchange_peer(const struct exchange *x, unsigned *uid)
+{
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return fd && os_peer_user(fd->connect_fd, uid);
 }
 
 const char *exchange_id(const struct exchange *x)

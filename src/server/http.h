@@ -57,6 +57,8 @@ void http_free(struct http *h); /* after http_stop and the last exchange_release
 const char *exchange_method(const struct exchange *x);
 const char *exchange_path(const struct exchange *x); /* without the query, decoded */
 const char *exchange_header(const struct exchange *x, const char *name); /* or NULL */
+/* The user at the other end of a Unix socket; false: it is none, or nobody knows. */
+bool exchange_peer(const struct exchange *x, unsigned *uid);
 const struct buf *exchange_body(const struct exchange *x);
 /* X-Request-ID: the client's if it sent one of 1..HTTP_ID_MAX letters [A-Za-z0-9_-], else "req-"
  * and 32 hex digits. */

@@ -57,7 +57,7 @@ static int listen_unix(const char *path, int *fd, struct err *e)
         return ERR(e, E_IO, "%s: another server listens there", path);
     }
     struct stat st;
-    const bool stale = lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+    const bool stale = errno == ECONNREFUSED && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
     if ((stale && file_remove(path, e)) || bind(s, (struct sockaddr *)&a, sizeof a) ||
         chmod(path, 0600) || listen(s, BACKLOG)) {
         if (!e->code)

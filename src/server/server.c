@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/anthropic.h"
+#include "server/control.h"
 #include "server/listen.h"
 #include "server/ollama.h"
 #include "server/openai.h"
@@ -18,7 +21,12 @@
 #include "server/stats.h"
 #include "server/status.h"
 
-enum { BODIES_FACTOR = 8 }; /* bodies held at once, in largest ones */
+enum {
+    BODIES_FACTOR = 8, /* bodies held at once, in largest ones */
+    CONTROL_CONNECTIONS = 32,
+    CONTROL_IDLE_S = 30,
+    CONTROL_BODY_MAX = 64 << 10,
+};
 
 static const struct kept_options responses_kept = {
     .entries = 256, .bytes = 32 << 20, .idle_s = 3600};
@@ -60,7 +68,13 @@ static const struct route routes[] = {
     {"POST", "/v1/requests/*/cancel", false, status_cancel},
 };
 
+/* What the control socket offers. */
+static const char *const control_paths[] = {
+    "/health", "/v1/stats", "/v1/stats/experts/*", "/v1/requests", "/v1/requests/*/cancel",
+};
+
 static void handle(void *ctx, struct exchange *x);
+static void handle_control(void *ctx, struct exchange *x);
 static const char *refuse(void *ctx, const struct exchange *x, int status, const char *why,
                           struct buf *out);
 static void log_request(void *ctx, const struct exchange *x);
@@ -75,6 +89,38 @@ static struct server *make(const struct server_options *o)
     s->opened_unix_s = clock_unix_s();
     pthread_rwlock_init(&s->lock, NULL);
     return s;
+}
+
+static int start_control(struct server *s, struct err *e)
+{
+    int fd;
+    if (control_listen(s->o.control, &s->control_path, &fd, e))
+        return -e->code;
+    return http_start(&(struct http_options){.listen_fd = fd,
+                                             .connections = CONTROL_CONNECTIONS,
+                                             .idle_s = CONTROL_IDLE_S,
+                                             .body_max = CONTROL_BODY_MAX,
+                                             .bodies_max = (size_t)CONTROL_BODY_MAX * BODIES_FACTOR,
+                                             .waiting_max = CONTROL_BODY_MAX,
+                                             .handle = handle_control,
+                                             .refuse = refuse,
+                                             .ctx = s},
+                      &s->control, e);
+}
+
+/* A server that nobody asked for a control socket runs without one where there is no place. */
+static int open_control(struct server *s, struct err *e)
+{
+    struct err why = {0};
+    if (s->o.control && strcmp(s->o.control, "none") == 0)
+        return 0;
+    if (!start_control(s, &why))
+        return 0;
+    buf_clear(&s->control_path);
+    if (s->o.control)
+        return ERR(e, why.code, "%s", why.msg);
+    log_say(LOG_WARN, "no control socket: %s", why.msg);
+    return 0;
 }
 
 int server_open(const struct server_options *o, const struct server_settings *set,
@@ -107,6 +153,8 @@ int server_open(const struct server_options *o, const struct server_settings *se
                                                .over = log_request,
                                                .ctx = s},
                         &s->http, e);
+    if (!rc)
+        rc = open_control(s, e);
     if (rc)
         server_close(s);
     else
@@ -164,6 +212,15 @@ void server_drain(struct server *s, double seconds)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+static void close_control(struct server *s)
+{
+    struct err e = {0};
+    if (s->control)
+        http_stop(s->control);
+    if (s->control_path.len && file_remove(buf_str(&s->control_path), &e))
+        log_say(LOG_WARN, "%s", e.msg);
+}
+
 /* http_stop loses every exchange, so that every reply cancels its tickets and ends. */
 void server_close(struct server *s)
 {
@@ -172,6 +229,7 @@ void server_close(struct server *s)
     atomic_store(&s->draining, true);
     if (s->http)
         http_stop(s->http);
+    close_control(s);
     while (s->pump && pump_replies(s->pump))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     meter_close(s->meter);
@@ -182,6 +240,8 @@ void server_close(struct server *s)
     http_free(s->http);
     kept_close(s->responses);
     kept_close(s->sessions);
+    http_free(s->control);
+    buf_free(&s->control_path);
     keys_free(&s->keys);
     buf_free(&s->address);
     pthread_rwlock_destroy(&s->lock);
@@ -266,6 +326,30 @@ static void handle(void *ctx, struct exchange *x)
         refuse_with(x, 404, "there is nothing at this path; docs/api.md lists what there is");
     else if (!r->open && !allowed(s, x))
         refuse_with(x, 401, "this server wants an API key: Authorization: Bearer KEY");
+    else
+        r->answer(s, x);
+}
+
+static bool is_for_control(const struct exchange *x)
+{
+    size_t i = 0;
+    const size_t n = sizeof control_paths / sizeof control_paths[0];
+    while (i < n && !matches(control_paths[i], exchange_path(x)))
+        i++;
+    return i < n;
+}
+
+/* Over the control socket: who may enter its folder needs no key, but is looked at once more. */
+static void handle_control(void *ctx, struct exchange *x)
+{
+    struct server *s = ctx;
+    bool known;
+    unsigned uid;
+    const struct route *r = find(x, &known);
+    if (!exchange_peer(x, &uid) || (uid != geteuid() && uid != 0))
+        refuse_with(x, 403, "the control socket is for the user who runs the server");
+    else if (!r || !is_for_control(x))
+        refuse_with(x, 404, "there is nothing at this path of the control socket");
     else
         r->answer(s, x);
 }

@@ -21,6 +21,9 @@ struct server_options {
     size_t body_max, waiting_max;
     const char *names[SERVER_NAMES_MAX]; /* of the model; the first is shown */
     int n_names;
+    /* Where the control socket is (server/control.h): NULL for the default, "none" for no such
+     * thing. A default place that cannot be had is a warning, any other a failure. */
+    const char *control;
     struct schedule_options schedule;
 };
 

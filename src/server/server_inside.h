@@ -17,6 +17,8 @@ struct server {
     struct server_options o;
     struct http *http;
     struct buf address;
+    struct http *control;    /* NULL: none */
+    struct buf control_path; /* of its socket, "": none */
     struct pump *pump;
     struct model *model;       /* borrowed; set before `schedule` */
     struct schedule *schedule; /* owned */
