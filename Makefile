@@ -27,9 +27,11 @@ REVISION := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 
 # io_uring is Linux's alone; without it experts are read by threads.
 URING   := $(shell pkg-config --exists liburing 2>/dev/null && echo liburing)
+# The dashboard's terminal; without it the program says so.
+CURSES  := $(shell pkg-config --exists ncurses 2>/dev/null && echo ncurses)
 LIBS_LIB := jansson libpcre2-8 libutf8proc libxxhash $(URING)
 LIBS_PC := $(LIBS_LIB) libedit libmicrohttpd libconfig
-LIBS    := $(shell pkg-config --libs $(LIBS_PC) 2>/dev/null) -lpthread -lm -ldl
+LIBS    := $(shell pkg-config --libs $(LIBS_PC) $(CURSES) 2>/dev/null) -lpthread -lm -ldl
 # The gpu engine needs Vulkan's headers and a compiler of kernels; the loader is looked for at run
 # time.
 GLSLC   ?= glslc
@@ -134,6 +136,9 @@ ifeq ($(CONFIG),fuzz)
 $B/src/kern/%.o: CFLAGS_FILE = -fno-sanitize=all
 endif
 $B/src/stream/reader_uring.o: CFLAGS_FILE = $(if $(URING),-DHAVE_LIBURING)
+
+$B/src/cli/screen.o $B/src/cli/screen.analyzed: CFLAGS_FILE = \
+    $(if $(CURSES),-DHAVE_NCURSES $(shell pkg-config --cflags $(CURSES) 2>/dev/null))
 
 $B/src/gpu/%.o $B/src/gpu/%.analyzed: CFLAGS_FILE = $(if $(VULKAN),-DHAVE_VULKAN)
 

@@ -30,6 +30,7 @@ pc:libxxhash    libxxhash-dev    xxhash-devel        xxhash    xxhash
 linux:liburing  liburing-dev     liburing-devel      liburing  -
 pc:libedit      libedit-dev      libedit-devel       libedit   libedit
 pc:libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd
+pc:ncurses      libncurses-dev   ncurses-devel       ncurses   -
 pc:libconfig    libconfig-dev    libconfig-devel     libconfig libconfig
 pc:cmocka       libcmocka-dev    libcmocka-devel     cmocka    cmocka
 '

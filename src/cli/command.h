@@ -23,6 +23,6 @@ extern const struct command cmd_version;
 extern const struct command cmd_chat, cmd_check, cmd_logits, cmd_perplexity, cmd_run;
 extern const struct command cmd_prompt;
 extern const struct command cmd_synth, cmd_bench, cmd_serve;
-extern const struct command cmd_stats, cmd_status;
+extern const struct command cmd_dash, cmd_stats, cmd_status;
 
 #endif

@@ -18,6 +18,7 @@ static const struct command *const commands[] = {
     &cmd_serve,
     &cmd_status,
     &cmd_stats,
+    &cmd_dash,
     &cmd_prompt,
     &cmd_tokenize,
     &cmd_logits,

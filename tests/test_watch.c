@@ -1,0 +1,361 @@
+/* The commands that watch a server, as programs, on a running one: status, stats, and dash in a
+ * pseudo terminal; who may connect; two servers; a server that goes away. */
+#include "tests/aid_serve.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "server/control.h"
+#include "tests/aid_demo.h"
+
+enum { WAIT_MS = 60000 };
+
+static char *model, *store, *place;
+static struct aid_server server;
+
+static int setup(void **state)
+{
+    (void)state;
+    model = aid_demo_pack();
+    store = file_join(model, "packed");
+    place = aid_tmpdir();
+    setenv("XDG_RUNTIME_DIR", place, 1);
+    aid_serve_control = true;
+    unsetenv("NO_COLOR");
+    aid_serve(&server, store, (const char *const[]){"--pool-slots", "70", NULL});
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    mem_free(store);
+    aid_rmdir(model);
+    aid_rmdir(place);
+    return 0;
+}
+
+static void run(const char *const *argv, int status, const char *words)
+{
+    struct aid_output o;
+    aid_run(argv, NULL, &o);
+    if (o.status != status || !strstr(buf_str(status ? &o.err : &o.out), words))
+        fail_msg("%s: status %d, want %d and '%s':\n%s%s", argv[1], o.status, status, words,
+                 buf_str(&o.out), buf_str(&o.err));
+    aid_output_free(&o);
+}
+
+#define RUN(status, words, ...)                                                                    \
+    run((const char *const[]){"cherenkov", __VA_ARGS__, NULL}, status, words)
+
+static void test_status_and_stats(void **state)
+{
+    char pid[32];
+    (void)state;
+    json_decref(aid_ask(&server, "/v1/completions",
+                        "{'prompt': 'Once upon a time', 'max_tokens': 20}", 200));
+    snprintf(pid, sizeof pid, "%d", (int)server.pid);
+    RUN(0, "state     ok, up ", "status");
+    RUN(0, "20 generated", "status", "--socket", pid);
+    RUN(0, "\"object\": \"stats\"", "status", "--json");
+    RUN(0, "\nlookahead ", "stats");
+    RUN(0, "\ndemand ", "stats", "summary");
+    RUN(0, "\n    1 ", "stats", "layers");
+    RUN(0, "more: --offset 3)", "stats", "layers", "--offset", "1", "--limit", "2");
+    RUN(0, "layer 1\nexpert ", "stats", "experts", "1");
+    RUN(0, "\"object\": \"stats.experts\"", "stats", "experts", "1", "--json");
+}
+
+static void test_what_is_asked_wrongly(void **state)
+{
+    (void)state;
+    RUN(2, "there is no view 'x'", "stats", "x");
+    RUN(2, "experts wants the number of a layer", "stats", "experts");
+    RUN(2, "'-' is not the number", "stats", "experts", "-");
+    RUN(3, "want 0 to 8", "stats", "experts", "99");
+    RUN(3, "no server is there any more", "status", "--socket", "1");
+    RUN(2, "dash wants a terminal", "dash");
+}
+
+/* The control socket has no keys, and no more than is for watching. */
+static void test_what_the_socket_offers(void **state)
+{
+    struct aid_answer a;
+    char address[256];
+    (void)state;
+    snprintf(address, sizeof address, "unix:%s/cherenkov/%d.sock", place, (int)server.pid);
+    aid_http(address, "GET", "/v1/requests", "", NULL, &a);
+    assert_int_equal(a.status, 200);
+    aid_answer_free(&a);
+    aid_http(address, "POST", "/v1/completions", "", "{\"prompt\": \"x\"}", &a);
+    assert_int_equal(a.status, 404);
+    aid_answer_free(&a);
+}
+
+/* Somebody else is refused even where folder and socket were opened up. */
+static void test_another_user_is_refused(void **state)
+{
+    char folder[128], socket[160];
+    int status;
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* to be somebody else takes root */
+    snprintf(folder, sizeof folder, "%s/cherenkov", place);
+    snprintf(socket, sizeof socket, "%s/%d.sock", folder, (int)server.pid);
+    chmod(place, 0755);
+    chmod(folder, 0755);
+    chmod(socket, 0666);
+    const pid_t child = fork();
+    if (child == 0) {
+        int fd;
+        struct err e = {0};
+        char answer[512] = "";
+        static const char ask[] = "GET /v1/stats HTTP/1.0\r\n\r\n";
+        if (setgid(65534) || setuid(65534) || control_connect(socket, &fd, &e))
+            _exit(9); /* the path is not open to others here */
+        if (write(fd, ask, strlen(ask)) < 0 || read(fd, answer, sizeof answer - 1) < 0)
+            _exit(8);
+        _exit(strstr(answer, " 403 ") ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    chmod(socket, 0600);
+    chmod(folder, 0700);
+    chmod(place, 0700);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 9)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_two_servers(void **state)
+{
+    struct aid_server other;
+    char pid[32];
+    (void)state;
+    aid_serve(&other, store, (const char *const[]){"--model-name", "second", NULL});
+    RUN(2, "2 servers run here: ", "status");
+    RUN(2, " (second, http://127.0.0.1:", "status");
+    snprintf(pid, sizeof pid, "%d", (int)other.pid);
+    RUN(0, "server    second at ", "status", "--socket", pid);
+    assert_int_equal(aid_serve_stop(&other), 0);
+    RUN(0, "server    cherenkov at ", "status");
+}
+
+static void test_a_socket_of_ones_own_and_none(void **state)
+{
+    struct aid_server other;
+    char path[128];
+    (void)state;
+    snprintf(path, sizeof path, "%s/own.sock", place);
+    aid_serve(&other, store, (const char *const[]){"--control", path, NULL});
+    RUN(0, "server    cherenkov at ", "status", "--socket", path);
+    RUN(1, "another server listens there", "serve", store, "--control", path, "--listen",
+        "127.0.0.1:0");
+    assert_int_equal(aid_serve_stop(&other), 0);
+    assert_false(file_exists(path));
+    aid_serve(&other, store, (const char *const[]){"--control", "none", NULL});
+    RUN(0, "server    cherenkov at ", "status"); /* one, not two */
+    assert_int_equal(aid_serve_stop(&other), 0);
+}
+
+/* --- dash in a terminal --- */
+
+struct terminal {
+    int fd;
+    pid_t pid;
+    struct buf said; /* since it was cleared */
+};
+
+static void terminal_open(struct terminal *t, const char *kind, int w, int h)
+{
+    struct winsize size = {.ws_col = (unsigned short)w, .ws_row = (unsigned short)h};
+    *t = (struct terminal){0};
+    t->pid = forkpty(&t->fd, NULL, NULL, &size);
+    assert_true(t->pid >= 0);
+    if (t->pid == 0) {
+        setenv("TERM", kind, 1);
+        execl(aid_program(), "cherenkov", "dash", (char *)NULL);
+        _exit(127);
+    }
+}
+
+/* What comes within so many ms; false: nothing, or the end. */
+static bool terminal_read(struct terminal *t, int ms)
+{
+    char room[4096];
+    struct pollfd p = {.fd = t->fd, .events = POLLIN};
+    if (poll(&p, 1, ms) <= 0)
+        return false;
+    const ssize_t n = read(t->fd, room, sizeof room);
+    if (n > 0)
+        buf_add(&t->said, room, (size_t)n);
+    return n > 0;
+}
+
+static void terminal_said(struct terminal *t, const char *text)
+{
+    for (int ms = 0; ms < WAIT_MS && !strstr(buf_str(&t->said), text); ms += 100)
+        (void)terminal_read(t, 100);
+    if (!strstr(buf_str(&t->said), text))
+        fail_msg("dash did not show '%s' but:\n%s", text, buf_str(&t->said));
+    buf_clear(&t->said);
+}
+
+static void terminal_key(struct terminal *t, const char *keys)
+{
+    assert_int_equal(write(t->fd, keys, strlen(keys)), strlen(keys));
+}
+
+/* It ends with this status, and the terminal is as it was: echo, lines, no other screen. */
+static void terminal_ends(struct terminal *t, int status)
+{
+    int how = 0;
+    struct termios mode;
+    for (int ms = 0; ms < WAIT_MS && waitpid(t->pid, &how, WNOHANG) == 0; ms += 20)
+        (void)terminal_read(t, 20);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), status);
+    assert_int_equal(tcgetattr(t->fd, &mode), 0);
+    assert_true((mode.c_lflag & ECHO) && (mode.c_lflag & ICANON) && (mode.c_oflag & OPOST));
+    while (terminal_read(t, 100))
+        ;
+    close(t->fd);
+}
+
+static bool has_colour(const char *said)
+{
+    return strstr(said, "\033[36m") != NULL || strstr(said, ";36m") != NULL;
+}
+
+static void test_dash_shows_and_quits(void **state)
+{
+    struct terminal t;
+    (void)state;
+    terminal_open(&t, "xterm-256color", 80, 24);
+    terminal_said(&t, "Overview");
+    terminal_key(&t, "2");
+    terminal_said(&t, "Details");
+    terminal_key(&t, "\r");
+    terminal_said(&t, "Experts of layer 0");
+    terminal_key(&t, "q");
+    terminal_ends(&t, 0);
+    assert_non_null(strstr(buf_str(&t.said), "\033[?1049l")); /* back to the usual screen */
+    buf_free(&t.said);
+}
+
+static void test_dash_without_colour(void **state)
+{
+    static const char *const kinds[] = {"vt100", "xterm-256color"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct terminal t;
+        setenv("NO_COLOR", "1", 1);
+        if (i == 0)
+            unsetenv("NO_COLOR"); /* a vt100 has none anyway */
+        terminal_open(&t, kinds[i], 80, 24);
+        for (int ms = 0; ms < WAIT_MS && !strstr(buf_str(&t.said), "waits"); ms += 100)
+            (void)terminal_read(&t, 100);
+        for (int k = 0; k < 25; k++) /* a chart too */
+            (void)terminal_read(&t, 100);
+        assert_non_null(strstr(buf_str(&t.said), "waits"));
+        assert_false(has_colour(buf_str(&t.said)));
+        terminal_key(&t, "q");
+        terminal_ends(&t, 0);
+        buf_free(&t.said);
+    }
+    unsetenv("NO_COLOR");
+}
+
+static void test_dash_ends_with_signals(void **state)
+{
+    struct terminal t;
+    (void)state;
+    terminal_open(&t, "xterm", 80, 24);
+    terminal_said(&t, "Overview");
+    terminal_key(&t, "\003"); /* Ctrl-C */
+    terminal_ends(&t, 0);
+    buf_free(&t.said);
+    terminal_open(&t, "xterm", 80, 24);
+    terminal_said(&t, "Overview");
+    kill(t.pid, SIGTERM);
+    terminal_ends(&t, 130);
+    buf_free(&t.said);
+}
+
+static void test_dash_resizes(void **state)
+{
+    struct terminal t;
+    const struct winsize small = {.ws_col = 40, .ws_row = 10}, none = {.ws_col = 1, .ws_row = 1},
+                         large = {.ws_col = 200, .ws_row = 60};
+    (void)state;
+    terminal_open(&t, "xterm", 80, 24);
+    terminal_said(&t, "Requests");
+    ioctl(t.fd, TIOCSWINSZ, &small);
+    terminal_said(&t, "Overview");
+    ioctl(t.fd, TIOCSWINSZ, &none);
+    while (terminal_read(&t, 500))
+        ;
+    ioctl(t.fd, TIOCSWINSZ, &large);
+    terminal_said(&t, "Requests");
+    terminal_key(&t, "q");
+    terminal_ends(&t, 0);
+    buf_free(&t.said);
+}
+
+static void test_an_unknown_terminal(void **state)
+{
+    struct terminal t;
+    (void)state;
+    terminal_open(&t, "no-such-kind", 80, 24);
+    terminal_said(&t, "dash does not know this terminal");
+    terminal_ends(&t, 2);
+    buf_free(&t.said);
+}
+
+/* The last test: the server ends under a dashboard, which says so and still quits well. */
+static void test_dash_outlives_its_server(void **state)
+{
+    struct terminal t;
+    (void)state;
+    terminal_open(&t, "xterm", 80, 24);
+    terminal_said(&t, "Overview");
+    assert_int_equal(aid_serve_stop(&server), 0);
+    terminal_said(&t, "STALE");
+    terminal_key(&t, "q");
+    terminal_ends(&t, 0);
+    buf_free(&t.said);
+    RUN(3, "no server of this user runs here", "status");
+    RUN(3, "no server of this user runs here", "dash");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status_and_stats),
+        cmocka_unit_test(test_what_is_asked_wrongly),
+        cmocka_unit_test(test_what_the_socket_offers),
+        cmocka_unit_test(test_another_user_is_refused),
+        cmocka_unit_test(test_two_servers),
+        cmocka_unit_test(test_a_socket_of_ones_own_and_none),
+        cmocka_unit_test(test_dash_shows_and_quits),
+        cmocka_unit_test(test_dash_without_colour),
+        cmocka_unit_test(test_dash_ends_with_signals),
+        cmocka_unit_test(test_dash_resizes),
+        cmocka_unit_test(test_an_unknown_terminal),
+        cmocka_unit_test(test_dash_outlives_its_server),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
