@@ -218,7 +218,7 @@ void stats_experts(struct server *s, struct exchange *x)
     else if (il < 0 || il >= c->n_layers)
         (void)ERR(&w.e, E_NOTFOUND, "there is no such layer of experts: want 0 to %d",
                   c->n_layers - 1);
-    if (w.e.code)
+    if (w.e.code || !c)
         api_fail(x, &w);
     else
         reply_experts(x, c, il);
