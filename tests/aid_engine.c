@@ -13,6 +13,7 @@ struct fake {
     struct engine base;
     int pending, used; /* rows of all sequences; places taken since none was pending */
     struct aid_fake *f;
+    struct counters counters;
 };
 
 struct sequence {
@@ -33,6 +34,7 @@ void aid_fake_logits(const int32_t *tokens, size_t n, int vocab, float *logits)
 
 static void fake_close(struct engine *g)
 {
+    counters_close(&((struct fake *)g)->counters);
     mem_free(g);
 }
 
@@ -218,6 +220,12 @@ static int fake_restore(struct engine *g, struct sequence *s, const void *data, 
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
                      struct err *e);
 
+static const struct counters *fake_counters(const struct engine *g)
+{
+    const struct fake *f = (const struct fake *)g;
+    return f->f->counts ? &f->counters : NULL;
+}
+
 static const struct engine_ops fake_ops = {
     .name = "fake",
     .summary = "for tests",
@@ -234,6 +242,7 @@ static const struct engine_ops fake_ops = {
     .save = fake_save,
     .restore = fake_restore,
     .lost = fake_lost,
+    .counters = fake_counters,
 };
 
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
@@ -249,6 +258,10 @@ static int fake_open(const struct weights *w, const struct engine_options *o, st
         return ERR(e, E_NOMEM, "no memory for a fake engine");
     g->base = (struct engine){.ops = &fake_ops, .weights = w, .chunk = AID_FAKE_CHUNK};
     g->f = f;
+    if (f->counts && counters_open(&g->counters, AID_FAKE_LAYERS, 4, e)) {
+        mem_free(g);
+        return -e->code;
+    }
     f->lost_step = f->n_steps ? 0 : f->lost_step;
     *out = &g->base;
     return 0;

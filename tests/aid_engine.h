@@ -21,6 +21,7 @@ struct aid_fake {
     bool odd_routes;               /* ... and so is its route */
     bool weights;                  /* it shows the weights of routes ... */
     float odd_weight;              /* ... which are off there by this */
+    bool counts;                   /* each engine has counters of its own, of 4 experts a layer */
     const struct observer *observe;
     struct observer self; /* how the engine finds this when it is opened again */
 };

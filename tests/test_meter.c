@@ -10,7 +10,7 @@
 #include "server/meter.h"
 #include "tests/aid_engine.h"
 
-enum { V = 40, CTX = 200, LAYERS = 3, PROMPT = 12, TOKENS = 9 };
+enum { V = 40, CTX = 200, PROMPT = 12, TOKENS = 9 };
 
 static void test_rates_between_samples(void **state)
 {
@@ -43,7 +43,6 @@ static void test_nothing_is_known_too_early(void **state)
 
 struct bench {
     struct aid_fake fake;
-    struct counters counters;
     struct model m;
     struct schedule *s;
     struct meter *meter;
@@ -53,10 +52,10 @@ static void bench_open(struct bench *b, bool counts)
 {
     struct err e = {0};
     *b = (struct bench){0};
-    assert_ok(counters_open(&b->counters, LAYERS, 4, &e), e);
+    b->fake.counts = counts;
     aid_model_open(&b->m, &b->fake, V, CTX);
     assert_ok(schedule_open(&b->m, &(struct schedule_options){0}, &b->s, &e), e);
-    assert_ok(meter_open(b->s, counts ? &b->counters : NULL, &b->meter, &e), e);
+    assert_ok(meter_open(b->s, &b->meter, &e), e);
 }
 
 static void bench_close(struct bench *b)
@@ -64,10 +63,9 @@ static void bench_close(struct bench *b)
     meter_close(b->meter);
     schedule_close(b->s);
     aid_model_close(&b->m);
-    counters_close(&b->counters);
 }
 
-static void answer_one(struct bench *b)
+static void ask(struct bench *b, bool fails)
 {
     int32_t ids[PROMPT];
     struct request r = {.prompt = ids, .n_prompt = PROMPT, .drafts = -1, .max_tokens = TOKENS};
@@ -81,8 +79,16 @@ static void answer_one(struct bench *b)
     do
         assert_true(ticket_wait(t, 60, &v));
     while (v.kind != EVENT_END);
-    assert_int_equal(v.ending->n_generated, TOKENS);
+    if (fails)
+        assert_int_equal(v.ending->err.code, E_IO);
+    else
+        assert_int_equal(v.ending->n_generated, TOKENS);
     ticket_close(t);
+}
+
+static void answer_one(struct bench *b)
+{
+    ask(b, false);
 }
 
 static struct meter_view look(struct bench *b)
@@ -91,6 +97,15 @@ static struct meter_view look(struct bench *b)
     struct err e = {0};
     assert_ok(meter_look(b->meter, &v, &e), e);
     return v;
+}
+
+/* As the engine would. */
+static void count(struct bench *b)
+{
+    struct counters *c = (struct counters *)engine_counters(b->m.engine);
+    counters_add(&c->layer[1].hits, 3);
+    counters_add(&c->layer[1].misses, 1);
+    counters_add(&c->bytes[CAUSE_DEMAND], 4096);
 }
 
 /* Until the meter has a sample to compare with. */
@@ -115,9 +130,7 @@ static void test_tokens_and_experts_as_they_come(void **state)
     struct meter_view v = look_later(&b);
     meter_view_free(&v);
     answer_one(&b);
-    counters_add(&b.counters.layer[1].hits, 3);
-    counters_add(&b.counters.layer[1].misses, 1);
-    counters_add(&b.counters.bytes[CAUSE_DEMAND], 4096);
+    count(&b);
     v = look(&b);
     schedule_stats(b.s, &t);
     assert_int_equal(t.made_tokens, TOKENS);
@@ -128,6 +141,29 @@ static void test_tokens_and_experts_as_they_come(void **state)
     assert_true(v.rates.hit_rate == 0.75 && v.layer_hit_rate[1] == 0.75);
     assert_true(isnan(v.layer_hit_rate[0]));
     assert_int_equal(v.counters.layer[1].hits, 3);
+    meter_view_free(&v);
+    bench_close(&b);
+}
+
+/* An engine that was lost is another one when it is opened again, with counters from zero: the ones
+ * that are gone are not looked at, and what they said is not taken off. */
+static void test_an_engine_that_was_lost(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_open(&b, true);
+    count(&b);
+    count(&b);
+    struct meter_view v = look_later(&b);
+    meter_view_free(&v);
+    b.fake.lost_step = b.fake.n_steps + 1;
+    ask(&b, true);
+    answer_one(&b);
+    count(&b);
+    v = look(&b);
+    assert_int_equal(v.counters.layer[1].hits, 3);
+    assert_true(v.rates.hit_rate == 0.75 && v.layer_hit_rate[1] == 0.75);
+    assert_true(v.rates.read_bytes * v.rates.window_s < 4097);
     meter_view_free(&v);
     bench_close(&b);
 }
@@ -171,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_rates_between_samples),
         cmocka_unit_test(test_nothing_is_known_too_early),
         cmocka_unit_test(test_tokens_and_experts_as_they_come),
+        cmocka_unit_test(test_an_engine_that_was_lost),
         cmocka_unit_test(test_an_engine_that_counts_nothing),
         cmocka_unit_test(test_memory_that_runs_out),
     };

@@ -18,7 +18,6 @@ struct layer_sample {
 
 struct meter {
     struct schedule *schedule;
-    const struct counters *counters; /* the engine's, or NULL */
     struct thread thread;
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t stopped;
@@ -32,16 +31,19 @@ struct meter {
 static void run(void *meter);
 static void take(struct meter *m, struct meter_sample *out);
 
-int meter_open(struct schedule *s, const struct counters *c, struct meter **out, struct err *e)
+int meter_open(struct schedule *s, struct meter **out, struct err *e)
 {
+    const struct counters *c = schedule_counters(s);
+    const int n_layers = c ? c->n_layers : 0;
+    if (c)
+        schedule_counters_done(s);
     struct meter *m = mem_zalloc(1, sizeof *m);
     if (!m)
         return ERR(e, E_NOMEM, "no memory for statistics");
     m->schedule = s;
-    m->counters = c;
     pthread_mutex_init(&m->lock, NULL);
     thread_cond_init(&m->stopped);
-    int rc = counters_open(&m->now, c ? c->n_layers : 0, 0, e);
+    int rc = counters_open(&m->now, n_layers, 0, e);
     m->layer = mem_zalloc((size_t)m->now.n_layers * SAMPLES, sizeof *m->layer);
     if (!rc && !m->layer)
         rc = ERR(e, E_NOMEM, "no memory for statistics");
@@ -101,8 +103,11 @@ static void take(struct meter *m, struct meter_sample *out)
 {
     struct schedule_stats t;
     schedule_stats(m->schedule, &t);
-    if (m->counters)
-        counters_read(m->counters, &m->now);
+    const struct counters *c = m->now.n_layers ? schedule_counters(m->schedule) : NULL;
+    if (c) {
+        counters_read(c, &m->now);
+        schedule_counters_done(m->schedule);
+    }
     const struct counters_sum sum = counters_sum(&m->now);
     *out = (struct meter_sample){.ns = clock_ns(),
                                  .made = t.made_tokens,
@@ -114,18 +119,24 @@ static void take(struct meter *m, struct meter_sample *out)
         out->wait_ns += m->now.wait_ns[i];
 }
 
+/* An engine that was opened again counts from 0. */
+static uint64_t since(uint64_t from, uint64_t to)
+{
+    return to >= from ? to - from : to;
+}
+
 struct meter_rates meter_rates(const struct meter_sample *from, const struct meter_sample *to)
 {
     const double s = to->ns > from->ns ? (double)(to->ns - from->ns) * 1e-9 : 0;
     if (s < WINDOW_S_MIN)
         return (struct meter_rates){0, NAN, NAN, NAN, NAN, NAN};
-    const double wait = (double)(to->wait_ns - from->wait_ns) * 1e-9 / s;
+    const double wait = (double)since(from->wait_ns, to->wait_ns) * 1e-9 / s;
     return (struct meter_rates){
         .window_s = s,
         .decode = (double)(to->made - from->made) / s,
         .prefill = (double)(to->fed - from->fed) / s,
-        .hit_rate = counters_hit_rate(to->hits - from->hits, to->misses - from->misses),
-        .read_bytes = (double)(to->read_bytes - from->read_bytes) / s,
+        .hit_rate = counters_hit_rate(since(from->hits, to->hits), since(from->misses, to->misses)),
+        .read_bytes = (double)since(from->read_bytes, to->read_bytes) / s,
         .wait = wait < 1 ? wait : 1,
     };
 }
@@ -143,7 +154,7 @@ static void view(struct meter *m, struct meter_view *out)
         const struct layer_sample *from = &m->layer[oldest * (unsigned)n + (unsigned)il];
         const struct layer_counters *to = &m->now.layer[il];
         out->layer_hit_rate[il] =
-            counters_hit_rate(to->hits - from->hits, to->misses - from->misses);
+            counters_hit_rate(since(from->hits, to->hits), since(from->misses, to->misses));
     }
 }
 

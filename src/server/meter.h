@@ -30,8 +30,8 @@ struct meter_rates {
 /* Between two samples; the other way round, or closer than a tenth of a second: too early. */
 struct meter_rates meter_rates(const struct meter_sample *from, const struct meter_sample *to);
 
-/* s, and the engine's counters (NULL: it counts nothing), are borrowed until meter_close. */
-int meter_open(struct schedule *s, const struct counters *c, struct meter **out, struct err *e);
+/* s is borrowed until meter_close. */
+int meter_open(struct schedule *s, struct meter **out, struct err *e);
 void meter_close(struct meter *m); /* NULL is fine */
 
 /* How things are now. */

@@ -50,7 +50,10 @@ bool recover(struct schedule *s)
         end_running(s);
         slots_close(s);
     }
-    if (model_reopen(s->m, &e) == 0 && slots_open(s, &e) == 0) {
+    pthread_mutex_lock(&s->engine_lock);
+    const int rc = model_reopen(s->m, &e);
+    pthread_mutex_unlock(&s->engine_lock);
+    if (rc == 0 && slots_open(s, &e) == 0) {
         log_say(LOG_WARN, "engine %s was lost, and was opened again", s->m->engine->ops->name);
         return true;
     }

@@ -31,6 +31,7 @@ int schedule_open(struct model *m, const struct schedule_options *o, struct sche
         return ERR(e, E_NOMEM, "no memory for a scheduler");
     *s = (struct schedule){.m = m, .draft = o->draft, .im_start = -1};
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->engine_lock, NULL);
     thread_cond_init(&s->work);
     thread_cond_init(&s->rested);
     if (open_parts(s, o, e) || thread_start(&s->worker, worker_main, s, e)) {
@@ -134,6 +135,7 @@ static void free_parts(struct schedule *s)
     turns_close(s->turns);
     mem_free(s->queue);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->engine_lock);
     pthread_cond_destroy(&s->work);
     pthread_cond_destroy(&s->rested);
     mem_free(s);
@@ -282,6 +284,21 @@ void schedule_stats(struct schedule *s, struct schedule_stats *out)
     out->prefix_bytes = p.bytes;
     out->saved_entries = p.files;
     out->saved_bytes = p.file_bytes;
+}
+
+const struct counters *schedule_counters(struct schedule *s)
+{
+    if (pthread_mutex_trylock(&s->engine_lock))
+        return NULL;
+    const struct counters *c = s->m->engine ? engine_counters(s->m->engine) : NULL;
+    if (!c)
+        pthread_mutex_unlock(&s->engine_lock);
+    return c;
+}
+
+void schedule_counters_done(struct schedule *s)
+{
+    pthread_mutex_unlock(&s->engine_lock);
 }
 
 void schedule_look(struct schedule *s, void (*fn)(void *ctx, struct model *m), void *ctx)

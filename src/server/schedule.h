@@ -83,6 +83,11 @@ struct schedule_stats {
     uint64_t saved_bytes;
 };
 void schedule_stats(struct schedule *s, struct schedule_stats *out);
+/* What the engine counts, from any thread, on loan until schedule_counters_done: meanwhile the
+ * engine is not opened again (counting starts anew then). NULL, and no loan: it counts nothing, or
+ * is being opened. */
+const struct counters *schedule_counters(struct schedule *s);
+void schedule_counters_done(struct schedule *s);
 /* Calls fn on the worker, between two steps or chunks, and waits for it: for counters and other
  * things that only the worker may read. m is NULL while there is no engine (model_reopen). */
 void schedule_look(struct schedule *s, void (*fn)(void *ctx, struct model *m), void *ctx);

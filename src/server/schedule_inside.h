@@ -59,6 +59,8 @@ struct schedule {
     struct look *looks;
     struct schedule_stats sums;
 
+    pthread_mutex_t engine_lock; /* while others read its counters, or it is opened again */
+
     atomic_uint_fast64_t fed_tokens, made_tokens; /* the worker adds, anyone reads */
 
     /* The worker's own. */

@@ -194,7 +194,7 @@ int server_ready(struct server *s, struct model *m, struct err *e)
 {
     s->model = m;
     if (guides_open(m, &s->guides, e) || schedule_open(m, &s->o.schedule, &s->schedule, e) ||
-        meter_open(s->schedule, engine_counters(m->engine), &s->meter, e))
+        meter_open(s->schedule, &s->meter, e))
         return -e->code;
     atomic_store(&s->ready, true);
     return 0;

@@ -155,8 +155,8 @@ void stats_all(struct server *s, struct exchange *x)
         json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s?, s:i, s:f}", "object", "stats", "state",
                   status_word(s), "pid", (int)getpid(), "version", CHERENKOV_VERSION, "address",
                   buf_str(&s->address), "model", s->o.names[0], "engine",
-                  ready ? s->model->engine->ops->name : NULL, "context_tokens",
-                  ready ? s->model->ctx : 0, "uptime_seconds", clock_seconds_since(s->opened_ns));
+                  ready ? s->model->ops->name : NULL, "context_tokens", ready ? s->model->ctx : 0,
+                  "uptime_seconds", clock_seconds_since(s->opened_ns));
     add_schedule(&t, o);
     add_view(&v, &t, o);
     meter_view_free(&v);
@@ -180,20 +180,24 @@ static json_t *expert_list(const struct expert_counters *c, int n)
     return list;
 }
 
-static void reply_experts(struct exchange *x, const struct counters *c, int il)
+/* NULL, and w says why. */
+static json_t *layer_experts(const struct counters *c, int il, struct wrong *w)
 {
-    struct wrong w = {0};
+    if (il < 0 || il >= c->n_layers) {
+        (void)ERR(&w->e, E_NOTFOUND, "there is no such layer of experts: want 0 to %d",
+                  c->n_layers - 1);
+        return NULL;
+    }
     struct expert_counters *all = mem_array((size_t)c->n_experts, sizeof *all);
     if (!all) {
-        (void)ERR(&w.e, E_NOMEM, "no memory for statistics of %d experts", c->n_experts);
-        api_fail(x, &w);
-        return;
+        (void)ERR(&w->e, E_NOMEM, "no memory for statistics of %d experts", c->n_experts);
+        return NULL;
     }
     counters_experts(c, il, all);
-    api_reply(x, 200,
-              json_pack("{s:s, s:i, s:o}", "object", "stats.experts", "layer", il, "experts",
-                        expert_list(all, c->n_experts)));
+    json_t *v = json_pack("{s:s, s:i, s:o}", "object", "stats.experts", "layer", il, "experts",
+                          expert_list(all, c->n_experts));
     mem_free(all);
+    return v;
 }
 
 /* The number at the end of the path, or -1. */
@@ -207,19 +211,20 @@ static int path_number(const struct exchange *x)
 void stats_experts(struct server *s, struct exchange *x)
 {
     struct wrong w = {0};
+    json_t *v = NULL;
     const bool ready = atomic_load(&s->ready);
-    const struct counters *c = ready ? engine_counters(s->model->engine) : NULL;
-    const int il = path_number(x);
-    if (!ready)
+    const struct counters *c = ready ? schedule_counters(s->schedule) : NULL;
+    if (c) {
+        v = layer_experts(c, path_number(x), &w);
+        schedule_counters_done(s->schedule);
+    } else if (!ready) {
         (void)ERR(&w.e, E_BUSY, "the model is still being loaded");
-    else if (!c)
-        (void)ERR(&w.e, E_NOTFOUND, "the engine '%s' counts no experts",
-                  s->model->engine->ops->name);
-    else if (il < 0 || il >= c->n_layers)
-        (void)ERR(&w.e, E_NOTFOUND, "there is no such layer of experts: want 0 to %d",
-                  c->n_layers - 1);
-    if (w.e.code || !c)
-        api_fail(x, &w);
+    } else {
+        (void)ERR(&w.e, E_NOTFOUND, "the engine '%s' counts no experts, or not at the moment",
+                  s->model->ops->name);
+    }
+    if (v)
+        api_reply(x, 200, v);
     else
-        reply_experts(x, c, il);
+        api_fail(x, &w);
 }
