@@ -265,9 +265,121 @@ async function vercelResponses(url) {
     await refused(generateText({ ...ask, model: provider('other') }), 404, /no model/);
 }
 
+// What answers are held to: schemas, required calls, budgets of thinking, as each library asks.
+const person = {
+    type: 'object',
+    properties: {
+        name: { enum: ['Ann', 'Bob'] },
+        age: { type: 'integer', minimum: 1, maximum: 99 },
+        tags: { type: 'array', maxItems: 2, items: { type: 'string', maxLength: 4 } },
+    },
+    required: ['name', 'age', 'tags'],
+    additionalProperties: false,
+};
+const turn = {
+    type: 'object',
+    properties: { way: { enum: ['left', 'right'] }, degrees: { type: 'integer', maximum: 180 } },
+    required: ['way', 'degrees'],
+    additionalProperties: false,
+};
+
+function checkPerson(v) {
+    assert.deepEqual(Object.keys(v), ['name', 'age', 'tags']);
+    assert.ok(['Ann', 'Bob'].includes(v.name) && v.age >= 1 && v.age <= 99 && v.tags.length <= 2);
+}
+
+function checkTurn(v) {
+    assert.deepEqual(Object.keys(v), ['way', 'degrees']);
+    assert.ok(['left', 'right'].includes(v.way) && v.degrees <= 180);
+}
+
+async function heldOpenai(url) {
+    const { default: OpenAI } = await load('openai');
+    const { zodResponseFormat } = await load('openai/helpers/zod');
+    const { z } = await load('zod');
+    const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+    const ask = { model: 'cherenkov', messages: hello, seed: 3 };
+    const schema = z.object({
+        name: z.enum(['Ann', 'Bob']), age: z.int().min(1).max(99),
+        tags: z.array(z.string().max(4)).max(2) });
+    const parsed = await client.chat.completions.parse({
+        ...ask, response_format: zodResponseFormat(schema, 'person') });
+    checkPerson(parsed.choices[0].message.parsed);
+    assert.equal(parsed.choices[0].finish_reason, 'stop');
+    const cut = await client.chat.completions.create({
+        ...ask, max_tokens: 6, response_format: { type: 'json_object' } });
+    assert.equal(cut.choices[0].finish_reason, 'length');
+    const word = await client.chat.completions.create({
+        ...ask, grammar: 'root ::= "yes" | "no"', reasoning_effort: 'low', thinking_budget: 4 });
+    assert.match(word.choices[0].message.content, /^(yes|no)$/);
+    assert.match(word.choices[0].message.reasoning_content, /the answer follows\.$/);
+    const tools = [{ type: 'function', function: { name: 'turn', strict: true, parameters: turn } },
+        { type: 'function', function: { name: 'halt' } }];
+    for (const tool_choice of ['required', { type: 'function', function: { name: 'turn' } }]) {
+        const called = await client.chat.completions.create({
+            ...ask, tools, tool_choice, parallel_tool_calls: false });
+        const [call, ...more] = called.choices[0].message.tool_calls;
+        assert.equal(called.choices[0].finish_reason, 'tool_calls');
+        assert.equal(more.length, 0);
+        if (call.function.name === 'turn') checkTurn(JSON.parse(call.function.arguments));
+    }
+    const stream = client.chat.completions.stream({
+        ...ask, tools: tools.slice(0, 1), tool_choice: 'required', parallel_tool_calls: false });
+    const final = (await stream.finalChatCompletion()).choices[0].message.tool_calls[0];
+    checkTurn(JSON.parse(final.function.arguments));
+    await refused(client.chat.completions.create({
+        ...ask, response_format: { type: 'json_schema', json_schema: {
+            name: 'n', strict: true, schema: { type: 'string', pattern: 'a' } } } }), 400,
+        /pattern cannot be kept to/);
+}
+
+async function heldAnthropic(url) {
+    const { default: Anthropic } = await load('@anthropic-ai/sdk');
+    const client = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 });
+    const ask = { model: 'cherenkov', max_tokens: 200, messages: hello };
+    const whole = await client.messages.create({
+        ...ask, output_config: { format: { type: 'json_schema', schema: person } } });
+    checkPerson(JSON.parse(whole.content[0].text));
+    const called = await client.messages.create({
+        ...ask, tools: [{ name: 'turn', input_schema: turn }],
+        tool_choice: { type: 'any', disable_parallel_tool_use: true } });
+    assert.equal(called.stop_reason, 'tool_use');
+    checkTurn(called.content[0].input);
+    const thought = await client.messages.create({
+        ...ask, max_tokens: 1100, thinking: { type: 'enabled', budget_tokens: 1024 },
+        output_config: { format: { type: 'json_schema', schema: { const: 1 } } } });
+    assert.equal(thought.content[0].type, 'thinking');
+}
+
+async function heldOllama(url) {
+    const { Ollama } = await load('ollama');
+    const client = new Ollama({ host: url, headers: { Authorization: `Bearer ${key}` } });
+    const chat = await client.chat({
+        model: 'cherenkov', messages: hello, format: person, options: { seed: 5 } });
+    checkPerson(JSON.parse(chat.message.content));
+    const cut = await client.generate({
+        model: 'cherenkov', prompt: 'Hello!', format: 'json', options: { num_predict: 6 } });
+    assert.equal(cut.response.trim()[0], '{');
+}
+
+async function heldVercel(url) {
+    const { generateObject, generateText, jsonSchema, tool } = await load('ai');
+    const { createOpenAICompatible } = await load('@ai-sdk/openai-compatible');
+    const provider = createOpenAICompatible({
+        name: 'cherenkov', baseURL: `${url}/v1`, apiKey: key, supportsStructuredOutputs: true });
+    const ask = { model: provider('cherenkov'), maxRetries: 0, prompt: 'Hello!', seed: 2 };
+    checkPerson((await generateObject({ ...ask, schema: jsonSchema(person) })).object);
+    const called = await generateText({
+        ...ask, toolChoice: 'required', tools: { turn: tool({ inputSchema: jsonSchema(turn) }) },
+        providerOptions: { cherenkov: { parallel_tool_calls: false } } });
+    checkTurn(called.toolCalls[0].input);
+    assert.equal(called.finishReason, 'tool-calls');
+}
+
 const server = await serve();
 try {
-    for (const client of [openai, responses, anthropic, ollama, vercel, vercelResponses]) {
+    for (const client of [openai, responses, anthropic, ollama, vercel, vercelResponses,
+        heldOpenai, heldAnthropic, heldOllama, heldVercel]) {
         await client(server.url);
         console.log(`${client.name}: fine`);
     }
