@@ -7,6 +7,13 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+/* Stacks are numbers of frames; EMPTY is that of the root. */
+enum { STACK_EMPTY, STACK_FIRST };
+
+struct spot {
+    int32_t place, stack;
+};
+
 struct frame {
     int32_t place, parent; /* where to go on, and the stack below */
 };
@@ -161,8 +168,8 @@ static unsigned close_set(struct automaton *a)
             bool last = a->r->places[p->next].kind == PLACE_END;
             int32_t stack = last ? s.stack : find_frame(a, (struct frame){p->next, s.stack});
             meet(a, a->r->rules[p->other].start, stack);
-        } else if (p->kind == PLACE_END && s.stack < STACK_FIRST) {
-            flags |= s.stack == STACK_EMPTY ? STATE_DONE : STATE_LEFT;
+        } else if (p->kind == PLACE_END && s.stack == STACK_EMPTY) {
+            flags |= STATE_DONE;
         } else if (p->kind == PLACE_END) {
             meet(a, a->frames[s.stack].place, a->frames[s.stack].parent);
         }
@@ -252,18 +259,12 @@ static int32_t make_state(struct automaton *a, unsigned flags)
     return a->n_states++;
 }
 
-int32_t automaton_state(struct automaton *a, struct spot from)
-{
-    a->n_set = 0;
-    meet(a, from.place, from.stack);
-    unsigned flags = close_set(a);
-    return make_state(a, flags);
-}
-
 int32_t automaton_root(struct automaton *a)
 {
-    const struct spot root = {a->r->rules[a->r->root].start, STACK_EMPTY};
-    return automaton_state(a, root);
+    a->n_set = 0;
+    meet(a, a->r->rules[a->r->root].start, STACK_EMPTY);
+    unsigned flags = close_set(a);
+    return make_state(a, flags);
 }
 
 int32_t automaton_next(struct automaton *a, int32_t state, uint8_t byte)
@@ -294,20 +295,9 @@ int32_t automaton_next(struct automaton *a, int32_t state, uint8_t byte)
     return next;
 }
 
-const struct spot *automaton_spots(const struct automaton *a, int32_t state, int *n)
-{
-    *n = a->states[state].n;
-    return a->spots + a->states[state].first;
-}
-
 unsigned automaton_flags(const struct automaton *a, int32_t state)
 {
     return a->states[state].flags;
-}
-
-struct spot automaton_pop(const struct automaton *a, int32_t stack)
-{
-    return (struct spot){a->frames[stack].place, a->frames[stack].parent};
 }
 
 /* What a trim takes apart. */

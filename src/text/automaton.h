@@ -53,30 +53,19 @@ int32_t rules_name(struct rules *r, const char *name, size_t len, struct err *e)
 /* E_FORMAT names the rule that is missing, begins with itself, or never ends. */
 int rules_check(struct rules *r, const char *where, struct err *e);
 
-/* Stacks: EMPTY is that of the root, UNKNOWN one of which nothing is known (text/mask.c). */
-enum { STACK_EMPTY, STACK_UNKNOWN, STACK_FIRST };
 enum { STATE_DEAD = 0 };
-enum { STATE_DONE = 1, STATE_LEFT = 2 }; /* the root may end here; the unknown stack was reached */
-
-struct spot {
-    int32_t place, stack;
-};
+enum { STATE_DONE = 1 }; /* the root may end here */
 
 struct automaton;
 
 /* rules is borrowed. One thread at a time. */
 int automaton_open(const struct rules *r, struct automaton **out, struct err *e);
 void automaton_close(struct automaton *a);
-/* The state of a place behind a stack; STATE_DEAD after a failure, which automaton_check tells.
+/* States: STATE_DEAD where the text cannot go on, and after a failure, which automaton_check tells.
  * What failed is not kept: all else goes on. */
-int32_t automaton_state(struct automaton *a, struct spot from);
 int32_t automaton_root(struct automaton *a);
 int32_t automaton_next(struct automaton *a, int32_t state, uint8_t byte);
-/* Its spots, all of kind BYTES; borrowed until the next state is made. */
-const struct spot *automaton_spots(const struct automaton *a, int32_t state, int *n);
 unsigned automaton_flags(const struct automaton *a, int32_t state);
-/* Where a stack goes on when its rule ends; stack is at least STACK_FIRST. */
-struct spot automaton_pop(const struct automaton *a, int32_t stack);
 bool automaton_full(const struct automaton *a); /* there are many states or frames */
 /* Forgets all but those states whose numbers are at keep [n], and gives these new ones. Whether it
  * did; a failure makes them STATE_DEAD. */

@@ -60,6 +60,87 @@ static int build(struct lexicon *x, int32_t *path, struct err *e)
     return 0;
 }
 
+int lexicon_kind(uint8_t byte)
+{
+    int kind = 9; /* of punctuation: so many printable bytes that are no others come before it */
+    if (byte >= 'a' && byte <= 'z')
+        return 0;
+    if (byte >= 'A' && byte <= 'Z')
+        return 1;
+    if (byte >= '0' && byte <= '9')
+        return 2;
+    if (byte < ' ' || byte == 0x7F)
+        return 3;
+    if (byte >= 0x80)
+        return byte < 0xC2 || byte > 0xF4 ? LEXICON_TORN
+               : byte < 0xE0              ? LEXICON_TWO
+               : byte < 0xF0              ? LEXICON_THREE
+                                          : LEXICON_FOUR;
+    if (byte == ' ')
+        return 8;
+    kind += byte - '!';
+    kind -= byte > '9' ? 10 : 0;
+    kind -= byte > 'Z' ? 26 : 0;
+    kind -= byte > 'z' ? 26 : 0;
+    return kind;
+}
+
+int32_t lexicon_ids_end(const struct lexicon *x, int32_t node)
+{
+    const int32_t end = x->nodes[node].end;
+    return end < x->n_nodes ? x->nodes[end].first : x->n_ids;
+}
+
+/* Where a walk down is in a character: bytes that must follow, and the range of the next. */
+struct place {
+    int more;
+    uint8_t low, high;
+};
+
+/* The place behind a byte; *bit: what it adds to the kinds of its node and of those above. */
+static struct place step(struct place at, uint8_t byte, uint64_t *bit)
+{
+    const int kind = lexicon_kind(byte);
+    const bool goes_on = byte >= 0x80 && byte < 0xC0;
+    const bool good = at.more ? byte >= at.low && byte <= at.high : kind != LEXICON_TORN;
+    *bit = !good ? (uint64_t)1 << LEXICON_TORN : goes_on ? 0 : (uint64_t)1 << kind;
+    if (!good)
+        return (struct place){0};
+    if (goes_on)
+        return (struct place){at.more - 1, 0x80, 0xBF};
+    const uint8_t low = byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80;
+    const uint8_t high = byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;
+    return (struct place){byte < 0x80 ? 0 : kind - LEXICON_TWO + 1, low, high};
+}
+
+/* What each node is by itself, down from the first; then what is below it, from the last on:
+ * below[d] gathers for the next node of depth d - 1 what its nodes of depth d have. */
+static int gather(struct lexicon *x, struct err *e)
+{
+    struct below {
+        struct place at;
+        uint64_t kinds;
+        int levels; /* of nodes below */
+    } *below = mem_zalloc((size_t)x->depth_max + 2, sizeof *below);
+    if (!below)
+        return ERR(e, E_NOMEM, "no memory for the tree of tokens");
+    for (int32_t i = 0; i < x->n_nodes; i++) {
+        struct lexicon_node *node = &x->nodes[i];
+        below[node->depth + 1].at = step(below[node->depth].at, node->byte, &node->kinds);
+    }
+    for (int32_t i = x->n_nodes; i-- > 0;) {
+        struct lexicon_node *node = &x->nodes[i];
+        struct below *mine = &below[node->depth + 1], *level = &below[node->depth];
+        node->kinds |= mine->kinds;
+        node->height = (uint16_t)mine->levels;
+        level->kinds |= node->kinds;
+        level->levels = mine->levels + 1 > level->levels ? mine->levels + 1 : level->levels;
+        *mine = (struct below){0};
+    }
+    mem_free(below);
+    return 0;
+}
+
 int lexicon_open(const struct tokenizer *t, struct lexicon **out, struct err *e)
 {
     struct lexicon *x = mem_zalloc(1, sizeof *x);
@@ -83,6 +164,8 @@ int lexicon_open(const struct tokenizer *t, struct lexicon **out, struct err *e)
         qsort_r(x->ids, (size_t)x->n_ids, sizeof *x->ids, order, (void *)t);
         rc = build(x, path, e);
     }
+    if (!rc)
+        rc = gather(x, e);
     mem_free(path);
     if (rc)
         lexicon_close(x);

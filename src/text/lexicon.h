@@ -14,11 +14,23 @@
 #include "text/tokenizer.h"
 
 struct lexicon_node {
-    int32_t end;          /* the first node behind those below this one */
-    int32_t first, n_ids; /* tokens that end here: ids[first ...] */
-    uint16_t depth;
+    uint64_t kinds;         /* of the characters that begin here or below: bits of lexicon_kind */
+    int32_t end;            /* the first node behind those below this one */
+    int32_t first, n_ids;   /* tokens that end here: ids[first ...]; behind them those below */
+    uint16_t depth, height; /* height: of the longest way down, 0 without any */
     uint8_t byte;
 };
+
+enum {
+    LEXICON_KINDS = 42,
+    LEXICON_TORN = 4, /* what is no character of UTF-8, nor the beginning of one */
+    LEXICON_TWO = 5,  /* characters of two bytes, three, four */
+    LEXICON_THREE = 6,
+    LEXICON_FOUR = 7,
+};
+/* Characters that rules mostly take alike are of one kind, by their first byte: small letters (0),
+ * large ones, digits, ...; each other printable one of ASCII is a kind of its own. */
+int lexicon_kind(uint8_t byte);
 
 struct lexicon {
     const struct tokenizer *tokenizer; /* borrowed */
@@ -32,5 +44,7 @@ struct lexicon {
 /* Immutable afterwards; any number of threads may use it. */
 int lexicon_open(const struct tokenizer *t, struct lexicon **out, struct err *e);
 void lexicon_close(struct lexicon *x);
+/* Where in ids those end that are at a node or below it. */
+int32_t lexicon_ids_end(const struct lexicon *x, int32_t node);
 
 #endif

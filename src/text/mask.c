@@ -7,20 +7,16 @@
 #include "base/mem.h"
 
 enum {
-    KEPT_MAX = 128,  /* masks of states */
-    BASES_MAX = 512, /* places whose tokens are known */
+    KEPT_MAX = 128,   /* masks of states */
+    HEIGHT_SEEN = 16, /* nodes with more below them are walked to */
+    ASKED_MIN = 32,   /* a run is made when it was asked for so often: it costs 50 us */
 };
 
-/* What the tokens do at a place, whatever the stack: those that fit, and the nodes at which the
- * rule may end. */
-struct base {
-    uint32_t *bits;
-    int32_t *exits;
-    int32_t n, cap;
-};
-
-struct range { /* of nodes */
-    int32_t from, to;
+/* Where most characters lead from a state: those of `kinds`, all of them, to one and the same. */
+struct run {
+    uint64_t kinds; /* 0: to is nothing */
+    int32_t to;
+    int32_t n_asked; /* ASKED_MIN: kinds and to are known */
 };
 
 struct kept {
@@ -35,9 +31,9 @@ struct mask_table {
     size_t words;
     pthread_mutex_t lock; /* guards what is below */
     struct automaton *a;
-    int32_t *path;      /* [depth_max + 1] states of a walk */
-    struct base *bases; /* [n_places] */
-    int n_bases;
+    int32_t *path;    /* [depth_max + 1] states of a walk */
+    struct run *runs; /* [cap_runs], by state */
+    int32_t cap_runs;
     struct kept kept[KEPT_MAX];
     uint64_t n_used;
     struct mask *first; /* those that are open */
@@ -62,28 +58,13 @@ int mask_table_open(const struct grammar *g, const struct lexicon *x, struct mas
     t->x = x;
     t->words = ((size_t)x->n_tokens + 31) / 32;
     t->path = mem_array((size_t)x->depth_max + 2, sizeof *t->path);
-    t->bases = mem_zalloc((size_t)g->rules.n_places, sizeof *t->bases);
-    int rc = t->path && t->bases ? automaton_open(t->rules, &t->a, e)
-                                 : ERR(e, E_NOMEM, "no memory for token masks");
+    int rc =
+        t->path ? automaton_open(t->rules, &t->a, e) : ERR(e, E_NOMEM, "no memory for token masks");
     if (rc)
         mask_table_close(t);
     else
         *out = t;
     return rc;
-}
-
-static void forget_base(struct mask_table *t, struct base *b)
-{
-    t->n_bases -= b->bits != NULL;
-    mem_free(b->bits);
-    mem_free(b->exits);
-    *b = (struct base){0};
-}
-
-static void forget_bases(struct mask_table *t)
-{
-    for (int32_t i = 0; t->bases && i < t->rules->n_places; i++)
-        forget_base(t, &t->bases[i]);
 }
 
 static void forget_kept(struct mask_table *t)
@@ -98,22 +79,18 @@ void mask_table_close(struct mask_table *t)
 {
     if (!t)
         return;
-    forget_bases(t);
     forget_kept(t);
     automaton_close(t->a);
     pthread_mutex_destroy(&t->lock);
     mem_free(t->path);
-    mem_free(t->bases);
+    mem_free(t->runs);
     mem_free(t);
 }
 
 size_t mask_table_bytes(struct mask_table *t)
 {
     pthread_mutex_lock(&t->lock);
-    size_t n = automaton_bytes(t->a) + (size_t)t->n_bases * t->words * sizeof(uint32_t) +
-               (size_t)t->rules->n_places * sizeof *t->bases;
-    for (int32_t i = 0; i < t->rules->n_places; i++)
-        n += (size_t)t->bases[i].cap * sizeof *t->bases[i].exits;
+    size_t n = automaton_bytes(t->a) + (size_t)t->cap_runs * sizeof *t->runs;
     for (int i = 0; i < KEPT_MAX; i++)
         n += t->kept[i].bits ? t->words * sizeof(uint32_t) : 0;
     pthread_mutex_unlock(&t->lock);
@@ -157,102 +134,124 @@ void mask_close(struct mask *m)
     mem_free(m);
 }
 
-static void set_ids(const struct lexicon *x, const struct lexicon_node *node, uint32_t *bits)
+static void set_ids(const struct lexicon *x, int32_t from, int32_t to, uint32_t *bits)
 {
-    for (int32_t k = node->first; k < node->first + node->n_ids; k++)
+    for (int32_t k = from; k < to; k++)
         bits[x->ids[k] / 32] |= 1u << (x->ids[k] % 32);
 }
 
-static int add_exit(struct base *b, int32_t node, struct err *e)
+enum { NOT_MET = -1, SEVERAL = -2 }; /* instead of a state */
+
+static void meet(int32_t *met, int32_t state)
 {
-    if (b->n == b->cap) {
-        int32_t want = b->cap ? 2 * b->cap : 64;
-        void *more = mem_realloc(b->exits, (size_t)want * sizeof *b->exits);
-        if (!more)
-            return ERR(e, E_NOMEM, "no memory for token masks");
-        b->exits = more;
-        b->cap = want;
-    }
-    b->exits[b->n++] = node;
-    return 0;
+    *met = *met == NOT_MET || *met == state ? state : SEVERAL;
 }
 
-/* Sets the bits of all tokens that end at the nodes of a range, below a text that led to `state`.
- * With b, nodes at which the unknown stack is reached are noted there. */
-static int walk(struct mask_table *t, int32_t state, struct range r, uint32_t *bits, struct base *b,
-                struct err *e)
+/* The state to which the bytes from low to high lead, and so many more from 0x80 to 0xBF. */
+static int32_t led_to(struct mask_table *t, int32_t state, int low, int high, int more)
+{
+    int32_t met = NOT_MET, before = NOT_MET;
+    for (int byte = low; byte <= high && met != SEVERAL && state != STATE_DEAD; byte++) {
+        const int32_t next = automaton_next(t->a, state, (uint8_t)byte);
+        if (next != before) /* most lead where the one before did */
+            meet(&met, more ? led_to(t, next, 0x80, 0xBF, more - 1) : next);
+        before = next;
+    }
+    return met == NOT_MET ? STATE_DEAD : met;
+}
+
+/* Characters of several bytes: first bytes, second ones, how many follow. */
+static const struct {
+    uint8_t low, high, low2, high2, more, kind;
+} characters[] = {
+    {0xC2, 0xDF, 0x80, 0xBF, 0, LEXICON_TWO},   {0xE0, 0xE0, 0xA0, 0xBF, 1, LEXICON_THREE},
+    {0xE1, 0xEC, 0x80, 0xBF, 1, LEXICON_THREE}, {0xED, 0xED, 0x80, 0x9F, 1, LEXICON_THREE},
+    {0xEE, 0xEF, 0x80, 0xBF, 1, LEXICON_THREE}, {0xF0, 0xF0, 0x90, 0xBF, 2, LEXICON_FOUR},
+    {0xF1, 0xF3, 0x80, 0xBF, 2, LEXICON_FOUR},  {0xF4, 0xF4, 0x80, 0x8F, 2, LEXICON_FOUR},
+};
+
+static void make_run(struct mask_table *t, int32_t state, struct run *out)
+{
+    int32_t to[LEXICON_KINDS];
+    for (int k = 0; k < LEXICON_KINDS; k++)
+        to[k] = NOT_MET;
+    for (int byte = 0; byte < 0x80; byte++)
+        meet(&to[lexicon_kind((uint8_t)byte)], automaton_next(t->a, state, (uint8_t)byte));
+    for (size_t i = 0; i < sizeof characters / sizeof characters[0]; i++) {
+        int32_t before = NOT_MET;
+        for (int byte = characters[i].low; byte <= characters[i].high; byte++) {
+            const int32_t next = automaton_next(t->a, state, (uint8_t)byte);
+            if (next == before)
+                continue;
+            before = next;
+            meet(&to[characters[i].kind],
+                 led_to(t, next, characters[i].low2, characters[i].high2, characters[i].more));
+        }
+    }
+    *out = (struct run){.n_asked = ASKED_MIN};
+    for (int k = 0; k < LEXICON_KINDS; k++) {
+        if (!out->kinds && to[k] > STATE_DEAD)
+            out->to = to[k];
+        if (to[k] > STATE_DEAD && to[k] == out->to)
+            out->kinds |= (uint64_t)1 << k;
+    }
+}
+
+/* NULL: not known yet, or no memory for it. */
+static const struct run *find_run(struct mask_table *t, int32_t state)
+{
+    if (state >= t->cap_runs) {
+        const int32_t want = 2 * state + 64;
+        void *more = mem_realloc(t->runs, (size_t)want * sizeof *t->runs);
+        if (!more)
+            return NULL;
+        t->runs = more;
+        memset(t->runs + t->cap_runs, 0, (size_t)(want - t->cap_runs) * sizeof *t->runs);
+        t->cap_runs = want;
+    }
+    struct run *run = &t->runs[state];
+    if (run->n_asked < ASKED_MIN && ++run->n_asked == ASKED_MIN)
+        make_run(t, state, run);
+    return run->n_asked == ASKED_MIN ? run : NULL;
+}
+
+/* Whether a node and all below it fit behind a state, as far as that is seen without walking there:
+ * all of their characters lead from one state to the next. */
+static bool all_fit(struct mask_table *t, int32_t state, const struct lexicon_node *node)
+{
+    if (!node->height || node->height > HEIGHT_SEEN || (node->byte & 0xC0) == 0x80)
+        return false; /* ends here, is too deep, or goes on with a character */
+    for (int k = 0; k <= node->height; k++) {
+        const struct run *run = find_run(t, state);
+        if (!run || (node->kinds & ~run->kinds))
+            return false;
+        if (run->to == state)
+            return true;
+        state = run->to;
+    }
+    return true;
+}
+
+/* Sets the bits of all tokens that may follow a state. */
+static int make(struct mask_table *t, int32_t state, uint32_t *bits, struct err *e)
 {
     const struct lexicon *x = t->x;
-    if (state == STATE_DEAD || r.from >= r.to)
-        return automaton_check(t->a, e);
-    const int top = x->nodes[r.from].depth;
     t->path[0] = state;
-    for (int32_t i = r.from; i < r.to;) {
+    for (int32_t i = 0; i < x->n_nodes;) {
         const struct lexicon_node *node = &x->nodes[i];
-        int depth = node->depth - top;
-        int32_t next = automaton_next(t->a, t->path[depth], node->byte);
-        if (next == STATE_DEAD) {
+        const int32_t here = t->path[node->depth];
+        if (all_fit(t, here, node)) {
+            set_ids(x, node->first, lexicon_ids_end(x, i), bits);
             i = node->end;
             continue;
         }
-        if (b && (automaton_flags(t->a, next) & STATE_LEFT) && add_exit(b, i, e))
-            return -e->code;
-        set_ids(x, node, bits);
-        t->path[depth + 1] = next;
-        i++;
+        const int32_t next = automaton_next(t->a, here, node->byte);
+        t->path[node->depth + 1] = next;
+        if (next != STATE_DEAD)
+            set_ids(x, node->first, node->first + node->n_ids, bits);
+        i = next == STATE_DEAD ? node->end : i + 1;
     }
     return automaton_check(t->a, e);
-}
-
-static int find_base(struct mask_table *t, int32_t place, struct err *e)
-{
-    struct base *b = &t->bases[place];
-    if (b->bits)
-        return 0;
-    if (t->n_bases == BASES_MAX)
-        forget_bases(t);
-    b->bits = mem_zalloc(t->words, sizeof *b->bits);
-    if (!b->bits)
-        return ERR(e, E_NOMEM, "no memory for token masks");
-    t->n_bases++;
-    const int rc = walk(t, automaton_state(t->a, (struct spot){place, STACK_UNKNOWN}),
-                        (struct range){0, t->x->n_nodes}, b->bits, b, e);
-    if (rc)
-        forget_base(t, b); /* some of it is missing */
-    return rc;
-}
-
-/* The tokens of one place and stack. */
-static int add_spot(struct mask_table *t, struct spot s, uint32_t *bits, struct err *e)
-{
-    const struct base *b = &t->bases[s.place];
-    if (find_base(t, s.place, e))
-        return -e->code;
-    for (size_t i = 0; i < t->words; i++)
-        bits[i] |= b->bits[i];
-    if (s.stack < STACK_FIRST)
-        return 0;
-    int32_t behind = automaton_state(t->a, automaton_pop(t->a, s.stack));
-    for (int32_t i = 0; i < b->n; i++) {
-        int32_t node = b->exits[i];
-        const struct range below = {node + 1, t->x->nodes[node].end};
-        if (walk(t, behind, below, bits, NULL, e))
-            return -e->code;
-    }
-    return 0;
-}
-
-/* The tokens of a state. */
-static int make(struct mask_table *t, int32_t state, uint32_t *bits, struct err *e)
-{
-    for (int i = 0;; i++) {
-        int n;
-        const struct spot *spots = automaton_spots(t->a, state, &n); /* moves with each state */
-        if (i >= n)
-            return 0;
-        if (add_spot(t, spots[i], bits, e))
-            return -e->code;
-    }
 }
 
 /* Forgets what is too much, but not where answers are. */
@@ -266,8 +265,11 @@ static int trim(struct mask_table *t, struct err *e)
         return ERR(e, E_NOMEM, "no memory for token masks");
     for (struct mask *m = t->first; m; m = m->next)
         keep[n++] = &m->state;
-    if (automaton_trim(t->a, keep, n))
+    if (automaton_trim(t->a, keep, n)) {
         forget_kept(t);
+        for (int32_t i = 0; i < t->cap_runs; i++)
+            t->runs[i].n_asked = 0;
+    }
     mem_free(keep);
     return automaton_check(t->a, e);
 }

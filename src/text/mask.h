@@ -1,10 +1,11 @@
-/* Which tokens may come next under a grammar. What a token's bytes do at a place of the grammar is
- * found once for the whole vocabulary and kept: the tokens that fit without leaving the rule, and
- * where in the tree of tokens (text/lexicon.h) the rule is left; only what lies behind those
- * depends on the rest of the stack. Masks of states are kept too.
+/* Which tokens may come next under a grammar: a walk through the tree of tokens (text/lexicon.h)
+ * along the states of an automaton. Where all characters below a node lead on alike, as inside a
+ * string, the tokens there are taken at once. Masks of states are kept.
  *
- * With Qwen3's 151,669 tokens the first mask inside a JSON string took 14 ms, and masks of a short
- * answer 0.7 ms in the mean, that one included (tests/test_grammar.c; 2 busy processors). */
+ * With Qwen3's 151,669 tokens a mask took 0.09 to 0.28 ms in the mean of the first answer under a
+ * grammar and 0.002 ms of the next ones; strings of bounded length, each of whose places is a state
+ * of its own, up to 18 ms for one mask and 1.6 ms in that mean (bench_mask; Zen 5, 2 busy
+ * processors). */
 #ifndef TEXT_MASK_H
 #define TEXT_MASK_H
 
