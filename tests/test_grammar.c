@@ -499,6 +499,61 @@ static void test_threads_share_a_table(void **state)
     mem_free(s);
 }
 
+/* Whether a token's bytes lead on from a state, byte by byte. */
+static bool leads_on(struct automaton *a, int32_t state, int32_t id)
+{
+    size_t n;
+    const char *s = tokenizer_bytes(tokenizer, id, &n);
+    for (size_t i = 0; i < n; i++)
+        state = automaton_next(a, state, (uint8_t)s[i]);
+    return state != STATE_DEAD;
+}
+
+/* The mask at every byte of a text is that of each token followed by itself. */
+static void expect_exact(char kind, const char *grammar, enum grammar_start start, const char *text)
+{
+    struct err e = {0};
+    struct both b;
+    struct automaton *a;
+    struct mask *m;
+    open_both(&b, kind, grammar, NULL, start);
+    assert_ok(automaton_open(&b.g->rules, &a, &e), e);
+    assert_ok(mask_open(b.t, &m, &e), e);
+    int32_t state = automaton_root(a);
+    for (const char *p = text; state != STATE_DEAD; p++) {
+        uint32_t *bits = fill(m);
+        for (int k = 0; k < lexicon->n_ids; k++) {
+            const int32_t id = lexicon->ids[k];
+            if (leads_on(a, state, id) != (bits[id / 32] >> (id % 32) & 1))
+                fail_msg("behind %.*s: token %d", (int)(p - text), text, (int)id);
+        }
+        mem_free(bits);
+        if (!*p)
+            break;
+        const char byte[] = {*p, '\0'};
+        feed(m, byte);
+        state = automaton_next(a, state, (uint8_t)*p);
+    }
+    mask_close(m);
+    automaton_close(a);
+    close_both(&b);
+}
+
+static void test_masks_are_exact(void **state)
+{
+    static const char bounded[] =
+        "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":40}}";
+    (void)state;
+    expect_exact('s', bounded, GRAMMAR_ANSWER,
+                 "[\"e\xE4\xB8\xADrly\", \"numbers and more of them \\n until the end\"]");
+    expect_exact('o', "", GRAMMAR_THINKING,
+                 "hm \xF0\x9F\x98\x80 </th </think>\n{\"a\": [1.5, \"\xC3\xA9\"]}");
+    expect_exact('g', "root ::= [a-z\xC3\xA9-\xE4\xB8\xAD ]+ \".\"", GRAMMAR_ANSWER,
+                 "ab \xC3\xA9\xE3\x81\x82.");
+    expect_exact('t', TOOLS, GRAMMAR_ANSWER,
+                 "<tool_call>\n<function=f>\n<parameter=s>\nwords\n\n</parameter>\n</function>");
+}
+
 static void test_cost(void **state)
 {
     (void)state;
@@ -548,6 +603,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_random_answers),
         cmocka_unit_test(test_thinking_then_calls),
         cmocka_unit_test(test_ambiguous),
+        cmocka_unit_test(test_masks_are_exact),
         cmocka_unit_test(test_a_table_forgets_no_answer),
         cmocka_unit_test(test_threads_share_a_table),
         cmocka_unit_test(test_cost),
