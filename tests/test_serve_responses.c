@@ -343,6 +343,29 @@ static void test_fields_that_change_nothing_are_taken(void **state)
     json_decref(v);
 }
 
+static void test_formats_and_required_calls(void **state)
+{
+    (void)state;
+    json_t *v = ask("{" HELLO ", 'max_output_tokens': 60, 'text': {'format': {'type': "
+                    "'json_schema', 'name': 'x', 'strict': true, 'schema': {'enum': ['a fox', 'a "
+                    "wolf']}}}}");
+    const char *text = aid_string(v, "output.0.content.0.text");
+    assert_true(strcmp(text, "\"a fox\"") == 0 || strcmp(text, "\"a wolf\"") == 0);
+    assert_string_equal(aid_string(v, "text.format.type"), "json_schema");
+    json_decref(v);
+    json_t *events =
+        events_of("{" HELLO ", 'stream': true, 'tool_choice': 'required', 'max_output_tokens': 60, "
+                  "'tools': [{'type': 'function', 'name': 'look', 'strict': true, 'parameters': "
+                  "{'type': 'object', 'properties': {'far': {'type': 'boolean'}}, 'required': "
+                  "['far'], 'additionalProperties': false}}]}");
+    struct buf arguments = BUF_INIT;
+    assert_string_equal(aid_string(json_array_get(events, 2), "item.type"), "function_call");
+    deltas_of(events, "response.function_call_arguments.delta", &arguments);
+    assert_true(strncmp(buf_str(&arguments), "{\"far\":", 7) == 0);
+    buf_free(&arguments);
+    json_decref(events);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_a_response_is_stored_and_gone_on_from),
         cmocka_unit_test(test_what_is_not_to_be_stored_is_not),
         cmocka_unit_test(test_fields_are_refused_by_name),
+        cmocka_unit_test(test_formats_and_required_calls),
         cmocka_unit_test(test_fields_that_change_nothing_are_taken),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

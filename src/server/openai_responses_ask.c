@@ -74,6 +74,7 @@ static const struct field fields[] = {
 struct tool {
     const char *name, *description;
     const json_t *parameters;
+    bool strict;
 };
 #undef AT
 #define AT(member) offsetof(struct tool, member)
@@ -82,7 +83,7 @@ static const struct field tool_fields[] = {
     {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL},
     {"description", FIELD_STRING, AT(description), 0, 0, NULL, NULL},
     {"parameters", FIELD_VALUE, AT(parameters), 0, 0, NULL, NULL},
-    {"strict", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"strict", FIELD_BOOL, AT(strict), 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 #undef AT
@@ -98,23 +99,47 @@ static int read_tools(struct ask *a, const json_t *v, struct wrong *w)
         if (!json_is_object(json_array_get(v, i)))
             return WRONG(w, E_FORMAT, where, "%s: want an object with type and name", where);
         if (fields_read(tool_fields, json_array_get(v, i), where, &t, w) ||
-            ask_tool(a, t.name, t.description, t.parameters, where, w))
+            ask_tool(a, t.name, t.description, t.parameters, where, w) ||
+            (t.strict && ask_strict(a, w)))
             return -w->e.code;
     }
     return 0;
 }
 
+struct schema_request {
+    const json_t *schema;
+    int strict; /* -1: not said */
+};
+
+#define AT(member) offsetof(struct schema_request, member)
+static const struct field schema_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"name", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"description", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"schema", FIELD_VALUE, AT(schema), 0, 0, NULL, NULL},
+    {"strict", FIELD_SWITCH, AT(strict), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
 static int read_format(struct ask *a, const json_t *v, struct wrong *w)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
-    (void)a;
+    struct schema_request q = {.strict = -1};
     if (type && strcmp(type, "text") == 0)
         return 0;
-    if (type && (strcmp(type, "json_object") == 0 || strcmp(type, "json_schema") == 0))
-        return WRONG(w, E_UNSUPPORTED, "text.format",
-                     "text.format: only text is supported, found '%s'", type);
-    return WRONG(w, E_FORMAT, "text.format",
-                 "text.format: want {\"type\": ...} of text, json_object or json_schema");
+    if (type && strcmp(type, "json_object") == 0) {
+        a->format = ASK_JSON;
+        a->format_field = "text.format";
+        return 0;
+    }
+    if (!type || strcmp(type, "json_schema") != 0)
+        return WRONG(w, E_FORMAT, "text.format",
+                     "text.format: want {\"type\": ...} of text, json_object or json_schema");
+    if (fields_read(schema_fields, v, "text.format", &q, w))
+        return -w->e.code;
+    a->lenient = q.strict == 0;
+    return ask_schema(a, q.schema, "text.format.schema", w);
 }
 
 /* Encrypted thinking is for servers that keep it from their clients; here it is in the item. */
