@@ -101,7 +101,7 @@ static void random_visits(void **state)
             assert_int_equal(at[k] != 0, model_use(&m, record));
             found += at[k] != 0;
             if (!at[k])
-                at[k] = residency_place(r, g.tape, il, ie, source + (uint64_t)record * RECORD);
+                at[k] = residency_place(r, g.tape, il, ie, source + (uint64_t)record * RECORD, true);
             assert_int_not_equal(at[k], 0);
         }
         aid_gpu_end(&g);
@@ -126,7 +126,7 @@ static void a_visit_keeps_what_it_uses(void **state)
     aid_gpu_begin(&g);
     uint64_t at[4];
     for (int ie = 0; ie < 4; ie++)
-        at[ie] = residency_place(r, g.tape, 1, ie, source + (uint64_t)(E + ie) * RECORD);
+        at[ie] = residency_place(r, g.tape, 1, ie, source + (uint64_t)(E + ie) * RECORD, true);
     aid_gpu_end(&g);
     assert_int_equal(at[3], 0);
     for (int ie = 0; ie < 3; ie++)
@@ -134,12 +134,30 @@ static void a_visit_keeps_what_it_uses(void **state)
     residency_visit(r);
     assert_int_equal(residency_find(r, 1, 0), at[0]);
     aid_gpu_begin(&g);
-    assert_int_equal(residency_place(r, g.tape, 1, 3, source + (uint64_t)(E + 3) * RECORD), at[1]);
+    assert_int_equal(residency_place(r, g.tape, 1, 3, source + (uint64_t)(E + 3) * RECORD, true), at[1]);
     aid_gpu_end(&g);
     assert_int_equal(residency_find(r, 1, 1), 0);
     check_bytes(at[1], E + 3);
     residency_forget(r);
     assert_int_equal(residency_find(r, 1, 0), 0);
+    residency_close(r);
+}
+
+/* What is used once pushes out what is used once, and nothing else, when no slot is free. */
+static void passing_records_leave_first(void **state)
+{
+    (void)state;
+    struct residency *r = open_slots(4);
+    for (int i = 0; i < 8; i++) { /* the fourth still gets a free slot */
+        residency_visit(r);
+        aid_gpu_begin(&g);
+        uint64_t from = source + (uint64_t)i * RECORD;
+        uint64_t at = residency_place(r, g.tape, i / E, i % E, from, i < 3);
+        aid_gpu_end(&g);
+        check_bytes(at, i);
+    }
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(residency_has(r, i / E, i % E), i == 1 || i == 2 || i == 3 || i == 7);
     residency_close(r);
 }
 
@@ -175,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_visits),
         cmocka_unit_test(a_visit_keeps_what_it_uses),
+        cmocka_unit_test(passing_records_leave_first),
         cmocka_unit_test(all_fit),
         cmocka_unit_test(too_little_is_refused),
     };

@@ -128,6 +128,38 @@ static void test_pools(void **state)
     buf_free(&got);
 }
 
+/* Experts in the memory of a device, of which a step needs more than there is room for, or a visit,
+ * or nothing but the first layers; the pool behind it is the smallest. */
+static void test_device_tiers(void **state)
+{
+    static const int slots[] = {1, 9, 30};
+    struct engine_options o = small_pool();
+    struct buf got = BUF_INIT;
+    struct aid_run r;
+    (void)state;
+    if (engine == &cpu_engine)
+        skip();
+    aid_run_open(&r, engine, &packed.w, &o, CTX);
+    const uint64_t fixed = engine->counters(r.g)->device_fixed_bytes;
+    const uint64_t slot = stream_slot_bytes(packed.store, 4, 0);
+    aid_run_close(&r);
+    for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+        o.device_memory = fixed + (uint64_t)slots[i] * slot;
+        aid_run_open(&r, engine, &packed.w, &o, CTX);
+        run(&r, &got);
+        const struct counters *c = engine->counters(r.g);
+        const struct counters_sum sum = counters_sum(c);
+        assert_int_equal(c->device_slots, slots[i]);
+        printf("note: %d slots on the device: %llu hits there, %llu in the pool, %llu missed\n",
+               slots[i], (unsigned long long)sum.device_hits, (unsigned long long)sum.hits,
+               (unsigned long long)sum.misses);
+        assert_true(c->copied_bytes > 0 && c->copied_bytes % slot == 0);
+        aid_run_close(&r);
+        same_bytes(&got, "few slots on the device");
+    }
+    buf_free(&got);
+}
+
 static void test_reads(void **state)
 {
     static const enum engine_reads reads[] = {ENGINE_READS_AUTO, ENGINE_READS_PREAD};
@@ -252,7 +284,7 @@ static void test_a_failing_disk(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),       cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_pools), cmocka_unit_test(test_device_tiers),       cmocka_unit_test(test_reads),
         cmocka_unit_test(test_a_slow_disk), cmocka_unit_test(test_random_eviction),
         cmocka_unit_test(test_repetitions), cmocka_unit_test(test_a_failing_disk),
     };

@@ -165,7 +165,7 @@ static void add_memory_rate(const struct model *m, const struct counters *c, dou
 {
     char room[UNITS_ROOM];
     const double r = rate((double)c->touched_bytes, seconds);
-    if (r > 0 && m->rates.depth)
+    if (r > 0 && m->rates.depth && !c->on_device)
         buf_printf(line, ", weights at %s/s (%.0f %% of the memory)",
                    units_bytes(room, (uint64_t)r), share(r, m->rates.memory));
 }
@@ -176,12 +176,12 @@ static void add_counters(const struct model *m, const struct counters *c, double
 {
     char room[UNITS_ROOM];
     const struct counters_sum sum = counters_sum(c);
-    const uint64_t uses = sum.hits + sum.misses;
+    const uint64_t there = sum.device_hits + sum.hits, uses = there + sum.misses;
     if (sum.read_bytes)
         buf_printf(line, "; read %s", units_bytes(room, sum.read_bytes));
     add_read_rate(m, c, line);
     if (uses)
-        buf_printf(line, ", experts cached %.1f %%", share((double)sum.hits, (double)uses));
+        buf_printf(line, ", experts cached %.1f %%", share((double)there, (double)uses));
     add_memory_rate(m, c, seconds, line);
 }
 

@@ -106,10 +106,25 @@ static double per_token(const struct bench_part *p, uint64_t n)
     return p->tokens ? (double)n / (double)p->tokens : 0;
 }
 
-/* What the best repetition took of memory, and what reads had of the disk while they were open. */
+/* Of how many experts one was there already: on the device, or anywhere. */
+static double device_hit_rate(const struct bench_part *p)
+{
+    return share((double)p->device_hits, (double)(p->device_hits + p->hits + p->misses));
+}
+
+static double hit_rate(const struct bench_part *p)
+{
+    const uint64_t there = p->device_hits + p->hits;
+    return share((double)there, (double)(there + p->misses));
+}
+
+/* What the best repetition took of memory (nothing of it is known for a device's), and what reads
+ * had of the disk while they were open. */
 static double memory_share(const struct job *j, const struct bench_part *p)
 {
-    return share(p->best * per_token(p, p->touched_bytes), j->memory_rate);
+    const struct engine *g = j->m->engine;
+    const struct counters *c = g->ops->counters ? g->ops->counters(g) : NULL;
+    return c && c->on_device ? 0 : share(p->best * per_token(p, p->touched_bytes), j->memory_rate);
 }
 
 static double disk_share(const struct job *j, const struct bench_part *p)
@@ -127,24 +142,50 @@ static void print_share(const char *before, double rate, double value)
 static void print_part(const struct job *j, const char *name, const struct bench_part *p,
                        const struct bench_result *r)
 {
-    char touched[UNITS_ROOM], read[UNITS_ROOM];
+    const struct engine *g = j->m->engine;
+    const bool on_device = r->counted && g->ops->counters(g)->on_device;
+    char touched[UNITS_ROOM], read[UNITS_ROOM], copied[UNITS_ROOM];
     printf("%-10s %9.2f tok/s best, %.2f median of %d\n", name, p->best, p->median, r->repetitions);
     if (!r->counted)
         return;
     printf("%-10s %9s of weights a token in memory", "",
            units_bytes(touched, (uint64_t)per_token(p, p->touched_bytes)));
-    print_share(":", j->memory_rate, memory_share(j, p));
+    print_share(":", on_device ? 0 : j->memory_rate, memory_share(j, p));
     printf("\n%-10s %9s from disk a token", "",
            units_bytes(read, (uint64_t)per_token(p, p->read_bytes)));
     print_share(", while waited for", j->disk_rate, disk_share(j, p));
-    printf("; hit rate %.3f\n", share((double)p->hits, (double)(p->hits + p->misses)));
+    printf("; hit rate %.3f", hit_rate(p));
+    if (on_device)
+        printf(" (%.3f on the device), %s copied there a token", device_hit_rate(p),
+               units_bytes(copied, (uint64_t)per_token(p, p->copied_bytes)));
+    printf("\n");
+}
+
+/* Where dense weights and experts are. */
+static void print_places(const struct job *j, const struct counters *c)
+{
+    const struct expert_layout *x = &j->m->store->manifest.experts;
+    const uint64_t all = (uint64_t)x->n_layers * (uint64_t)x->E;
+    char dense[UNITS_ROOM], pool[UNITS_ROOM], device[UNITS_ROOM];
+    printf("%-10s dense %s, ", "", units_bytes(dense, c->dense_bytes));
+    if (c->device_slots == all)
+        printf("all %llu experts on the device, %s\n", (unsigned long long)all,
+               units_bytes(device, c->device_bytes));
+    else if (c->device_slots)
+        printf("%llu of %llu experts on the device, %s, pool %llu, %s\n",
+               (unsigned long long)c->device_slots, (unsigned long long)all,
+               units_bytes(device, c->device_bytes), (unsigned long long)c->pool_slots,
+               units_bytes(pool, c->pool_bytes));
+    else
+        printf("pool %llu of %llu experts, %s\n", (unsigned long long)c->pool_slots,
+               (unsigned long long)all, units_bytes(pool, c->pool_bytes));
 }
 
 static void print_text(const struct job *j, const struct bench_result *r)
 {
     const struct engine_ops *ops = j->m->engine->ops;
     const struct counters *c = r->counted ? ops->counters(j->m->engine) : NULL;
-    char rss[UNITS_ROOM], memory[UNITS_ROOM], disk[UNITS_ROOM], pool[UNITS_ROOM], dense[UNITS_ROOM];
+    char rss[UNITS_ROOM], memory[UNITS_ROOM], disk[UNITS_ROOM];
     if (!j->no_machine)
         printf("%-10s memory %s/s, disk %s/s read\n", "machine",
                units_bytes(memory, (uint64_t)j->memory_rate),
@@ -153,10 +194,7 @@ static void print_text(const struct job *j, const struct bench_result *r)
            ops->name, j->bits, (int)j->sequences, j->sequences == 1 ? "" : "s",
            units_bytes(rss, os_rss_peak_bytes()));
     if (c)
-        printf("%-10s dense %s, pool %llu of %d experts, %s\n", "",
-               units_bytes(dense, c->dense_bytes), (unsigned long long)c->pool_slots,
-               j->m->store->manifest.experts.n_layers * j->m->store->manifest.experts.E,
-               units_bytes(pool, c->pool_bytes));
+        print_places(j, c);
     if (j->prompt_tokens)
         print_part(j, "prefill", &r->prefill, r);
     if (j->tokens)
@@ -172,11 +210,12 @@ static json_t *part_json(const struct job *j, const struct bench_part *p, int re
     json_t *rates = json_array();
     for (int i = 0; i < repetitions; i++)
         json_array_append_new(rates, json_real(p->rate[i]));
-    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rates", rates, "best", p->best,
+    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rates", rates, "best", p->best,
                      "median", p->median, "touched_bytes_a_token", per_token(p, p->touched_bytes),
                      "memory_share", memory_share(j, p), "read_bytes_a_token",
                      per_token(p, p->read_bytes), "disk_share", disk_share(j, p), "hit_rate",
-                     share((double)p->hits, (double)(p->hits + p->misses)));
+                     hit_rate(p), "device_hit_rate", device_hit_rate(p), "copied_bytes_a_token",
+                     per_token(p, p->copied_bytes));
 }
 
 static int print_json(const struct job *j, const struct bench_result *r, struct err *e)

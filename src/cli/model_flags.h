@@ -9,7 +9,7 @@
 
 struct model_flags {
     const char *engine;
-    uint64_t memory;
+    uint64_t memory, device_memory;
     int64_t pool_slots, chunk, threads;
     double pool_gb, cut_weak;
     int pool, reads;           /* words of the table, 0 the first */
@@ -17,7 +17,7 @@ struct model_flags {
     bool probe;
 };
 
-enum { MODEL_FLAGS = 12 };
+enum { MODEL_FLAGS = 13 };
 
 /* The table's rows, MODEL_FLAGS of them, with *f set to what holds when no flag is given. */
 void model_flags_init(struct model_flags *f, struct flag *rows);

@@ -36,8 +36,13 @@ int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
                     const struct layer_weights *next, struct err *e);
 /* Gives back the experts of the visit that is open, if one is. */
 void gpu_visit_close(struct gpu *g);
-/* All experts into device memory, where there is room: then the engine is resident. */
-int gpu_experts_load(struct gpu *g, uint64_t bytes, struct err *e);
+/* What experts get of the device. */
+struct share {
+    bool resident; /* a place for each */
+    uint64_t tier; /* bytes; 0: none */
+};
+/* The device's tier; all experts into it, if the engine is resident. */
+int gpu_experts_open(struct gpu *g, const struct share *s, struct err *e);
 /* The stream's slots where the device sees them. */
 int gpu_experts_import(struct gpu *g, struct err *e);
 void gpu_experts_free(struct gpu *g);

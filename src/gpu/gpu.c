@@ -126,7 +126,7 @@ static bool keeps(const struct gpu *g, int R)
 {
     const struct config *c = &g->base.weights->config;
     int most = R * c->K < c->E ? R * c->K : c->E;
-    return !g->options.observe && (g->experts.residency || most <= g->experts.slots_max);
+    return !g->options.observe && (g->experts.resident || most <= g->experts.slots_max);
 }
 
 static int step_run(struct gpu *g, struct batch *b, struct err *e)
@@ -177,8 +177,7 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     }
     g->pending.rows += R;
     g->pending.used += R;
-    counters_add(&g->counters.steps, 1);
-    counters_add(&g->counters.rows, (uint64_t)R);
+    gpu_count(g, &b);
     return 0;
 }
 
@@ -238,7 +237,7 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
         return rc;
     s->plane = !s->plane;
     s->len += n;
-    counters_add(&g->counters.prefill_tokens, (uint64_t)n);
+    gpu_count(g, &b);
     return 0;
 }
 

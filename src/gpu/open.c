@@ -17,11 +17,13 @@ enum { CHUNK_DEFAULT = 256 };
 
 static int check_model(const struct weights *w, const struct engine_options *o, struct err *e);
 static int resolve_options(struct gpu *g, const struct engine_options *o, struct err *e);
-static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct err *e);
+static int share_memory(struct gpu *g, struct budget *b, struct share *s, struct err *e);
 static int open_rooms(struct gpu *g, struct err *e);
 static int load_weights(struct gpu *g, struct err *e);
-static int open_stream(struct gpu *g, const struct budget *b, bool resident, struct err *e);
+static int open_stream(struct gpu *g, const struct budget *b, const struct share *share,
+                       struct err *e);
 static int open_plans(struct gpu *g, struct err *e);
+static void say_where(struct gpu *g);
 
 int gpu_open(const struct weights *w, const struct engine_options *o, struct engine **out,
              struct err *e)
@@ -34,15 +36,16 @@ static int open_parts(struct gpu *g, const struct engine_options *o, struct err 
 {
     const struct weights *w = g->base.weights;
     struct budget b;
-    bool resident;
+    struct share s;
     int rc = check_model(w, o, e);
     rc = rc ? rc : resolve_options(g, o, e);
     rc = rc ? rc : device_open(NULL, &g->device, e);
-    rc = rc ? rc : share_memory(g, &b, &resident, e);
+    rc = rc ? rc : share_memory(g, &b, &s, e);
     rc = rc ? rc : open_rooms(g, e);
     rc = rc ? rc : load_weights(g, e);
-    rc = rc ? rc : open_stream(g, &b, resident, e);
+    rc = rc ? rc : open_stream(g, &b, &s, e);
     rc = rc ? rc : open_plans(g, e);
+    gpu_count_init(g);
     const struct identity_options id = {"gpu", g->options.expert_bits, g->options.mtp_norm,
                                         g->options.drafts};
     return rc ? rc : identity_of(w, &id, &g->identity, e);
@@ -63,12 +66,24 @@ int gpu_open_tampered(const struct weights *w, const struct engine_options *o,
         gpu_close(&g->base);
         return rc;
     }
-    snprintf(g->remark, sizeof g->remark, "experts %s %s",
-             g->experts.residency ? "in the memory of" : "streamed to",
-             device_about(g->device)->name);
-    g->base.remark = g->remark;
+    say_where(g);
     *out = &g->base;
     return 0;
+}
+
+/* The remark. */
+static void say_where(struct gpu *g)
+{
+    const char *name = device_about(g->device)->name;
+    const struct counters *c = &g->counters;
+    if (g->experts.resident || !g->experts.tier)
+        snprintf(g->remark, sizeof g->remark, "experts %s %s",
+                 g->experts.resident ? "in the memory of" : "streamed to", name);
+    else
+        snprintf(g->remark, sizeof g->remark, "%llu of %d experts at once in the memory of %s",
+                 (unsigned long long)c->device_slots,
+                 c->n_layers * g->base.weights->source.store->manifest.experts.E, name);
+    g->base.remark = g->remark;
 }
 
 void gpu_close(struct engine *base)
@@ -180,11 +195,12 @@ static uint64_t device_bytes(const struct gpu *g, const size_t room[ROOMS])
            (uint64_t)gpu_sequence_bytes(g, g->options.ctx) * (uint64_t)g->options.n_sequences;
 }
 
-/* What the driver has, less a sixteenth for what it does not say. */
+/* What was asked for, or what the driver has, less a sixteenth for what it does not say. */
 static uint64_t device_limit(const struct gpu *g)
 {
-    uint64_t all = device_about(g->device)->free_bytes;
-    return all - all / 16;
+    uint64_t all = device_about(g->device)->free_bytes, asked = g->options.device_memory;
+    all -= all / 16;
+    return asked && asked < all ? asked : all;
 }
 
 static int check_device(struct gpu *g, const size_t room[ROOMS], struct err *e)
@@ -194,27 +210,44 @@ static int check_device(struct gpu *g, const size_t room[ROOMS], struct err *e)
     if (need <= have)
         return 0;
     return ERR(e, E_LIMIT,
-               "%s of device memory are needed without any expert, and %s has %s: lower --max-ctx "
-               "or --prefill-chunk, or use --engine cpu",
+               "%s of device memory are needed without any expert, and %s gives %s: lower --max-ctx "
+               "or --prefill-chunk, raise --device-memory if it was given, or use --engine cpu",
                units_bytes(r[0], need), device_about(g->device)->name, units_bytes(r[1], have));
 }
 
-/* Device and host; a chunk that nobody asked for gets smaller until it fits. *resident: all experts
- * fit on the device, and no pool was asked for. */
-static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct err *e)
+static bool pool_asked(const struct engine_options *o)
 {
-    const struct store *s = g->base.weights->source.store;
+    return o->pool_slots || o->pool_bytes;
+}
+
+/* Bytes that are left on the device for experts, which all have to fit or are a tier above the pool.
+ * Where a pool was asked for, that is where experts are, unless the device's memory was given
+ * too; where device and host share their memory, a tier would hold everything twice. */
+static uint64_t tier_bytes(const struct gpu *g, uint64_t left)
+{
+    const struct engine_options *o = &g->options;
+    if (o->miss_bits || o->cut_weak > 0)
+        return 0; /* what is there must not decide what is computed */
+    if (o->device_memory)
+        return left;
+    return pool_asked(o) || device_about(g->device)->unified ? 0 : left;
+}
+
+/* Device and host; a chunk that nobody asked for gets smaller until it fits. */
+static int share_memory(struct gpu *g, struct budget *b, struct share *s, struct err *e)
+{
+    const struct store *store = g->base.weights->source.store;
     const struct engine_options *o = &g->options;
     const bool unified = device_about(g->device)->unified;
-    const uint64_t slot = stream_slot_bytes(s, o->expert_bits, o->miss_bits);
-    const int all = s->manifest.experts.n_layers * s->manifest.experts.E;
+    const uint64_t slot = stream_slot_bytes(store, o->expert_bits, o->miss_bits);
+    const int all = store->manifest.experts.n_layers * store->manifest.experts.E;
     struct budget_wish wish = {.memory = o->memory,
                                .pool_bytes = o->pool_bytes,
                                .pool_slots = o->pool_slots,
                                .n_sequences = 1,
                                .beside = o->beside,
                                .slot_bytes = slot,
-                               .slots_min = stream_slots_min(s),
+                               .slots_min = stream_slots_min(store),
                                .slots_max = all};
     g->base.chunk = o->chunk ? o->chunk : CHUNK_DEFAULT;
     for (;; g->base.chunk /= 2) {
@@ -223,7 +256,9 @@ static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct 
         g->rows = g->base.chunk < ENGINE_ROWS_MAX ? ENGINE_ROWS_MAX : g->base.chunk;
         count_rooms(g, room);
         wish.scratch = room[ROOM_SHARED] + room[ROOM_BACK] + room[ROOM_HOST];
-        wish.dense = unified ? device_bytes(g, room) : 0;
+        wish.dense = !unified           ? 0
+                     : o->device_memory ? device_limit(g)
+                                        : device_bytes(g, room);
         int rc = check_device(g, room, &why);
         rc = rc ? rc : budget_make(&wish, b, &why);
         if (rc && why.code == E_LIMIT && !o->chunk && g->base.chunk > ENGINE_ROWS_MAX)
@@ -231,9 +266,12 @@ static int share_memory(struct gpu *g, struct budget *b, bool *resident, struct 
         if (rc)
             return ERR(e, why.code, "%s", why.msg);
         uint64_t left = device_limit(g) - device_bytes(g, room);
-        *resident = !o->pool_slots && !o->pool_bytes && !o->miss_bits && o->cut_weak <= 0 &&
-                    (uint64_t)all * slot <= left && (!unified || b->slots == all);
-        if (*resident)
+        const bool fits = (uint64_t)all * slot <= left;
+        g->counters.device_fixed_bytes = device_bytes(g, room);
+        s->tier = tier_bytes(g, left);
+        s->resident = unified && !o->device_memory ? fits && !pool_asked(o) && b->slots == all
+                                                   : fits && s->tier && !pool_asked(o);
+        if (s->resident)
             b->slots = wish.slots_min; /* what records pass through at open */
         return 0;
     }
@@ -278,8 +316,10 @@ static int load_weights(struct gpu *g, struct err *e)
 
 /* --- experts --- */
 
-static int open_stream(struct gpu *g, const struct budget *b, bool resident, struct err *e)
+static int open_stream(struct gpu *g, const struct budget *b, const struct share *share,
+                       struct err *e)
 {
+    const bool resident = share->resident;
     const struct weights *w = g->base.weights;
     const struct store *s = w->source.store;
     const struct engine_options *o = &g->options;
@@ -309,9 +349,9 @@ static int open_stream(struct gpu *g, const struct budget *b, bool resident, str
     /* half of the pool, so that reads under way for other layers leave room for a visit */
     g->experts.slots_max = b->slots / 2 < w->config.K ? w->config.K : b->slots / 2;
     int rc = stream_open(s, &so, &g->stream, e);
-    if (!rc && resident)
-        rc = gpu_experts_load(g, device_limit(g), e);
-    if (!rc && !g->experts.residency)
+    if (!rc && share->tier)
+        rc = gpu_experts_open(g, share, e);
+    if (!rc && !g->experts.resident)
         rc = gpu_experts_import(g, e);
     return rc;
 }
@@ -321,6 +361,6 @@ static int open_plans(struct gpu *g, struct err *e)
 {
     enum { PLANS_RESIDENT = 32, PLANS_STREAMED = 8 };
     const int layers = g->base.weights->config.n_layers;
-    return g->experts.residency ? plans_open(g, PLANS_RESIDENT, 2, e)
+    return g->experts.resident ? plans_open(g, PLANS_RESIDENT, 2, e)
                                 : plans_open(g, PLANS_STREAMED, layers + 2, e);
 }

@@ -26,7 +26,7 @@ struct residency {
     struct residency_counters counters;
     struct device_buffer *buffer;
     int n_buffers, each; /* slots of a buffer */
-    int n_slots;
+    int n_slots, n_free;
     struct slot *slot; /* [n_slots + 1] */
     int32_t *slot_of;  /* [n_layers * E], or NONE */
     uint64_t visit;
@@ -128,6 +128,7 @@ void residency_forget(struct residency *r)
     for (int i = 0; i <= r->n_slots; i++)
         r->slot[i] = (struct slot){
             .record = NONE, .prev = i ? i - 1 : r->n_slots, .next = i < r->n_slots ? i + 1 : 0};
+    r->n_free = r->n_slots;
     r->visit = 1;
 }
 
@@ -136,17 +137,17 @@ void residency_visit(struct residency *r)
     r->visit++;
 }
 
-/* To the end of the list, as used by this visit. */
-static void touch(struct residency *r, int32_t i)
+/* To the end of the list, or to its front, as used by this visit. */
+static void touch(struct residency *r, int32_t i, bool last)
 {
-    struct slot *s = &r->slot[i], *head = &r->slot[r->n_slots];
+    struct slot *s = &r->slot[i];
     s->visit = r->visit;
     r->slot[s->prev].next = s->next;
     r->slot[s->next].prev = s->prev;
-    s->prev = head->prev;
-    s->next = r->n_slots;
-    r->slot[head->prev].next = i;
-    head->prev = i;
+    s->next = last ? r->n_slots : r->slot[r->n_slots].next;
+    s->prev = r->slot[s->next].prev;
+    r->slot[s->prev].next = i;
+    r->slot[s->next].prev = i;
 }
 
 static uint64_t address_of(const struct residency *r, int32_t i)
@@ -168,33 +169,45 @@ uint64_t residency_find(struct residency *r, int il, int ie)
         return 0;
     }
     r->counters.found++;
-    touch(r, i);
+    touch(r, i, true);
     return address_of(r, i);
 }
 
-/* The slot that was not used for longest becomes the record's; NONE when this visit uses all. */
-static int32_t claim(struct residency *r, int record)
+bool residency_has(const struct residency *r, int il, int ie)
+{
+    return r->slot_of[record_of(r, il, ie)] != NONE;
+}
+
+/* The first slot of the list that this visit does not use becomes the record's; NONE when it uses
+ * all. */
+static int32_t claim(struct residency *r, int record, bool keep)
 {
     assert(r->slot_of[record] == NONE);
     int32_t i = r->slot[r->n_slots].next;
-    struct slot *s = &r->slot[i];
-    if (s->visit == r->visit)
+    while (i != r->n_slots && r->slot[i].visit == r->visit)
+        i = r->slot[i].next;
+    if (i == r->n_slots)
         return NONE;
+    struct slot *s = &r->slot[i];
+    keep = keep || r->n_free > 0;
     if (s->record != NONE) {
         r->slot_of[s->record] = NONE;
         r->counters.evicted++;
+    } else {
+        r->n_free--;
     }
     s->record = record;
     r->slot_of[record] = i;
     r->counters.placed++;
     r->counters.copied_bytes += r->o.record_bytes;
-    touch(r, i);
+    touch(r, i, keep);
     return i;
 }
 
-uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from)
+uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from,
+                         bool keep)
 {
-    int32_t i = claim(r, record_of(r, il, ie));
+    int32_t i = claim(r, record_of(r, il, ie), keep);
     if (i == NONE)
         return 0;
     uint32_t words = (uint32_t)(r->o.record_bytes / 4);
@@ -207,7 +220,7 @@ uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, ui
 int residency_load(struct residency *r, int il, int ie, const void *record, uint64_t *address,
                    struct err *e)
 {
-    int32_t i = claim(r, record_of(r, il, ie));
+    int32_t i = claim(r, record_of(r, il, ie), true);
     *address = 0;
     if (i == NONE)
         return 0;

@@ -37,13 +37,16 @@ const struct residency_counters *residency_counters(const struct residency *r);
 
 /* A new visit: what the one before found or placed may leave again. */
 void residency_visit(struct residency *r);
+bool residency_has(const struct residency *r, int il, int ie); /* counts and keeps nothing */
 /* Where record (il, ie) is on the device, or 0. Keeps it for this visit. */
 uint64_t residency_find(struct residency *r, int il, int ie);
 /* A slot for record (il, ie), which is not there, and a copy from `from` (an address that the
  * device reads, good until the tape has run) on the tape; what uses it comes behind a tape_barrier.
- * 0, and nothing was recorded: all slots belong to this visit; use the record where it is. When the
- * tape does not run, residency_forget. */
-uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from);
+ * keep: it leaves last; else, once no slot is free, first, so that what is used once pushes out
+ * little. 0, and nothing was recorded: all slots belong to this visit; use the record where it is.
+ * When the tape does not run, residency_forget. */
+uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from,
+                         bool keep);
 /* The same from memory of the host, at once, for open: *address as above. */
 int residency_load(struct residency *r, int il, int ie, const void *record, uint64_t *address,
                    struct err *e);

@@ -168,15 +168,22 @@ struct host {
     float *seen;             /* observers: [rows][S*h] */
 };
 
-/* Where the records of experts are. Resident: copies on the device, for good. Else the stream's
- * slots, used in place; those of a visit stay pinned until a submission that reads them has
- * ended. */
+/* Where the records of experts are. Resident: copies on the device, for good. Else copies of some on
+ * the device, if it has a tier for them, and the stream's slots, which those of the tier are copied
+ * from and others used in; the slots of a visit stay pinned until what reads them has ended. */
 struct experts {
-    struct residency *residency; /* NULL: not resident */
-    struct device_buffer slots;  /* the stream's, as the device sees them */
+    bool resident;
+    struct residency *tier;     /* of the device; NULL: none, and not resident */
+    struct device_buffer slots; /* the stream's, as the device sees them */
     int slots_max;               /* experts of a visit at most */
     int n_uses;                  /* of the visit that is open; 0: none is */
     int rows;                    /* that it was for */
+};
+
+/* Bytes of weights that a batch goes through: in all layers without routed experts, for logits, and
+ * of a record. */
+struct touched {
+    uint64_t layers, head, record;
 };
 
 struct gpu {
@@ -189,6 +196,7 @@ struct gpu {
     uint64_t evict_seed;   /* of the stream; for tests */
     struct stream *stream;
     struct counters counters;
+    struct touched touched;
     uint64_t identity;
     int rows;        /* the most of a batch */
     int max_visible; /* positions that a query sees */
@@ -273,6 +281,11 @@ struct batch gpu_batch_row(const struct gpu *g, const struct batch *b, int r, st
 void gpu_batch_round(const struct gpu *g, struct batch *b);
 /* E_NONFINITE with the position of the first row that was spoilt. */
 int gpu_batch_check(const struct gpu *g, const struct batch *b, struct err *e);
+
+/* --- count.c: what a batch that went well was, for counters --- */
+
+void gpu_count_init(struct gpu *g);
+void gpu_count(struct gpu *g, const struct batch *b);
 
 /* --- copy.c: words from `from` (0: zeros) to `to`, in the order of the tape --- */
 

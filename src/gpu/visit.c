@@ -3,10 +3,11 @@
  *
  * Resident, the device finds each record by a table that was written once, and the host takes no
  * part. Else there is a stop behind the router: the host reads the choice, opens a visit of the
- * stream, waits for its records, and writes their addresses into the table, in front of the tape
- * that uses them. The visit stays open, its records pinned, until that tape has ended. Rows whose
- * experts do not all fit into the pool at once go in several visits: results depend on a row's own
- * experts alone. */
+ * stream for those that are not in the device's memory, waits for their records, starts copies to
+ * the device where it has a tier for them, and writes their addresses into the table, in front of
+ * the tape that uses them. The visit stays open, its records pinned, until that tape has ended.
+ * Rows whose experts do not all fit into the pool at once go in several visits: results depend on a
+ * row's own experts alone. */
 #include <string.h>
 
 #include "gpu/blocks.h"
@@ -119,28 +120,65 @@ static int choose_rows(struct gpu *g, int first, int R, int *n)
     return r - first;
 }
 
-/* Writes the addresses of all records of the visit, as they come. */
-static int take_records(struct gpu *g, int il, int n, struct err *e)
+/* Of the experts of a visit those that are on the device go into the table; host.uses keeps the
+ * others, *n of them. */
+static void find_on_device(struct gpu *g, int il, int *n)
+{
+    struct residency *tier = g->experts.tier;
+    struct stream_use *uses = g->host.uses;
+    int left = 0;
+    residency_visit(tier);
+    for (int i = 0; i < *n; i++) {
+        u64 at = residency_find(tier, il, uses[i].expert);
+        if (at)
+            table_of(g, il)[uses[i].expert] = tagged(at, g->options.expert_bits);
+        else
+            uses[left++] = uses[i];
+    }
+    counters_add(&g->counters.layer[il].device_hits, (uint64_t)(*n - left));
+    *n = left;
+}
+
+/* Writes the addresses of records that have come into the table: in the host's memory, or of copies
+ * that have been started. In a prefill, which sees nearly all experts, they push out one another
+ * and not what decoding uses. */
+static int place_records(struct gpu *g, int il, const struct stream_entry *entry, int n, bool keep,
+                         struct err *e)
+{
+    const uint8_t *slots = g->experts.slots.host;
+    struct residency *tier = g->experts.tier;
+    u64 *table = table_of(g, il);
+    if (tier)
+        gpu_aside_begin(g);
+    for (int i = 0; i < n; i++) {
+        int ie = g->host.uses[entry[i].i].expert;
+        u64 from = g->experts.slots.address + (u64)(entry[i].record - slots);
+        u64 copy = tier ? residency_place(tier, g->tape, il, ie, from, keep) : 0;
+        table[ie] = tagged(copy ? copy : from, entry[i].bits);
+    }
+    return tier ? gpu_aside_end(g, 0, e) : 0;
+}
+
+/* All records of the visit, as they come. After a failure copies may not have been made, or of slots
+ * that hold something else by now. */
+static int take_records(struct gpu *g, int il, int n, bool keep, struct err *e)
 {
     enum { AT_ONCE = 64 };
     struct stream_entry entry[AT_ONCE];
-    const uint8_t *slots = g->experts.slots.host;
-    u64 *table = table_of(g, il);
-    for (int got = 1; got;) {
-        int rc = stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
-        if (rc) {
+    int rc = 0;
+    for (int got = 1; !rc && got;) {
+        rc = stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
+        if (rc)
             g->experts.n_uses = 0; /* the stream has ended the visit */
-            return rc;
-        }
-        for (int i = 0; i < got; i++) {
-            u64 at = g->experts.slots.address + (u64)(entry[i].record - slots);
-            table[g->host.uses[entry[i].i].expert] = tagged(at, entry[i].bits);
-        }
+        else if (got)
+            rc = place_records(g, il, entry, got, keep, e);
     }
-    for (int i = 0; g->options.cut_weak > 0 && i < n; i++)
+    if (rc && g->experts.tier)
+        residency_forget(g->experts.tier);
+    for (int i = 0; !rc && g->options.cut_weak > 0 && i < n; i++)
         if (stream_was_cut(g->stream, i))
-            table[g->host.uses[i].expert] = 0;
-    return 0;
+            table_of(g, il)[g->host.uses[i].expert] = 0;
+    return rc;
 }
 
 void gpu_visit_close(struct gpu *g)
@@ -151,6 +189,11 @@ void gpu_visit_close(struct gpu *g)
     if (g->experts.n_uses)
         stream_end(g->stream);
     g->experts.n_uses = 0;
+}
+
+static bool on_device(const struct gpu *g, int il, int ie)
+{
+    return g->experts.tier && residency_has(g->experts.tier, il, ie);
 }
 
 /* Names the experts that the next layer will probably need. */
@@ -164,7 +207,7 @@ static void predict(struct gpu *g, const struct batch *b, const struct layer_wei
     for (int k = 0; k < c->K; k++)
         for (int r = 0; r < b->R; r++) {
             int ie = (int)guess[r * c->K + k];
-            if (!m->count[ie]++)
+            if (!m->count[ie]++ && !on_device(g, next->moe.record_layer, ie))
                 m->guess[n++] = ie;
         }
     stream_predict(g->stream, next->moe.record_layer, m->guess, n);
@@ -193,11 +236,14 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     if (!s->first)
         gpu_see_routes(g, b);
     int rows = g->experts.rows = choose_rows(g, s->first, s->R, &n);
-    int rc = stream_begin(g->stream, il, g->host.uses, n, CAUSE_DEMAND, e);
+    counters_add(&g->counters.touched_bytes, (uint64_t)n * g->touched.record);
+    if (g->experts.tier)
+        find_on_device(g, il, &n);
+    int rc = n ? stream_begin(g->stream, il, g->host.uses, n, CAUSE_DEMAND, e) : 0;
     if (rc)
         return rc;
     g->experts.n_uses = n;
-    rc = take_records(g, il, n, e);
+    rc = n ? take_records(g, il, n, !b->prefill, e) : 0;
     if (!rc && s->next && s->first + rows == s->R)
         predict(g, b, s->next);
     return rc;
@@ -232,11 +278,11 @@ int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
     static const struct stop see = {.run = see_routes_now};
     const bool ahead = next && g->lookahead && !b->prefill && b->R <= ENGINE_ROWS_MAX;
     int rc = route(g, w, &g->scratch.mixed, b->R, &g->scratch.routes, e);
-    if (!rc && (g->options.observe || !g->experts.residency))
+    if (!rc && (g->options.observe || !g->experts.resident))
         rc = routes_back(g, &g->scratch.routes, b->R, e);
     if (rc)
         return rc;
-    if (g->experts.residency) {
+    if (g->experts.resident) {
         rc = g->options.observe ? gpu_stop(g, b, &see, e) : 0;
         return rc ? rc : experts_apply(g, w, 0, b->R, e);
     }
@@ -260,7 +306,7 @@ static int load_layer(struct gpu *g, int il, struct err *e)
         rc = stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
         for (int i = 0; !rc && i < got; i++) {
             u64 at = 0;
-            rc = residency_load(g->experts.residency, il, entry[i].i, entry[i].record, &at, e);
+            rc = residency_load(g->experts.tier, il, entry[i].i, entry[i].record, &at, e);
             table_of(g, il)[entry[i].i] = tagged(at, entry[i].bits);
             stream_done(g->stream, entry[i].i);
         }
@@ -270,18 +316,25 @@ static int load_layer(struct gpu *g, int il, struct err *e)
     return rc;
 }
 
-int gpu_experts_load(struct gpu *g, uint64_t bytes, struct err *e)
+int gpu_experts_open(struct gpu *g, const struct share *s, struct err *e)
 {
-    const struct store *s = g->base.weights->source.store;
-    const struct residency_options o = {.n_layers = s->manifest.experts.n_layers,
-                                        .E = s->manifest.experts.E,
+    const struct store *store = g->base.weights->source.store;
+    const struct residency_options o = {.n_layers = store->manifest.experts.n_layers,
+                                        .E = store->manifest.experts.E,
                                         .record_bytes =
-                                            stream_slot_bytes(s, g->options.expert_bits, 0),
-                                        .bytes = bytes};
-    int rc = residency_open(g->device, &o, &g->experts.residency, e);
-    if (!rc && !residency_holds_all(g->experts.residency))
-        gpu_experts_free(g); /* the driver gave less than it said */
-    for (int il = 0; !rc && g->experts.residency && il < o.n_layers; il++)
+                                            stream_slot_bytes(store, g->options.expert_bits, 0),
+                                        .bytes = s->tier};
+    if (s->tier < o.record_bytes)
+        return 0;
+    int rc = residency_open(g->device, &o, &g->experts.tier, e);
+    if (rc)
+        return rc;
+    const int slots = residency_slots(g->experts.tier);
+    g->counters.device_slots = (uint64_t)slots;
+    g->counters.device_bytes = (uint64_t)slots * o.record_bytes;
+    g->experts.resident = s->resident && residency_holds_all(g->experts.tier); /* or the driver gave
+                                                                   less than it said */
+    for (int il = 0; !rc && g->experts.resident && il < o.n_layers; il++)
         rc = load_layer(g, il, e);
     return rc;
 }
@@ -296,7 +349,7 @@ int gpu_experts_import(struct gpu *g, struct err *e)
 
 void gpu_experts_free(struct gpu *g)
 {
-    residency_close(g->experts.residency);
-    g->experts.residency = NULL;
+    residency_close(g->experts.tier);
+    g->experts.tier = NULL;
     device_free(g->device, &g->experts.slots);
 }

@@ -24,6 +24,7 @@ struct counters_sum counters_sum(const struct counters *c)
     for (int il = 0; il < c->n_layers; il++) {
         sum.hits += c->layer[il].hits;
         sum.misses += c->layer[il].misses;
+        sum.device_hits += c->layer[il].device_hits;
     }
     return sum;
 }

@@ -30,6 +30,8 @@ struct layer_counters {
     uint64_t cut;             /* dropped by cut_weak */
     uint64_t reads;           /* records asked of the disk, whatever the cause */
     uint64_t read_bytes;      /* and what came of them */
+    uint64_t device_hits;     /* of an engine on a device: found in its memory, no part of `uses`;
+                                 with all experts there, rows times experts of a row */
 };
 
 /* Of one expert of a record layer: what layer_counters says of all of them. */
@@ -46,7 +48,11 @@ struct counters {
     uint64_t bytes[CAUSE_COUNT];                   /* from disk */
     uint64_t wait_ns[CAUSE_COUNT];                 /* the stepping thread stood still */
     uint64_t read_ns;       /* at least one demand or prefill read was open */
+    uint64_t on_device;     /* 1: weights lie in a device's memory, not in the machine's */
     uint64_t touched_bytes; /* weights that products went through */
+    uint64_t copied_bytes;  /* records, from the pool to a device's memory */
+    uint64_t device_slots, device_bytes; /* sizes: experts that a device's memory takes, and what */
+    uint64_t device_fixed_bytes;         /* else is in it */
     uint64_t pool_slots, pool_bytes, dense_bytes, sequence_bytes, scratch_bytes; /* sizes */
     uint64_t budget_bytes; /* what all of these must fit; 0: the engine has no such limit */
 };
@@ -70,7 +76,7 @@ void counters_experts(const struct counters *c, int il, struct expert_counters *
 
 /* Over causes, and over layers. */
 struct counters_sum {
-    uint64_t read_bytes, hits, misses;
+    uint64_t read_bytes, hits, misses, device_hits;
 };
 struct counters_sum counters_sum(const struct counters *c);
 /* Of those asked for, the share that was there; NAN: none were. */

@@ -91,6 +91,7 @@ struct engine_options {
     uint64_t beside;                /* of these, what the caller takes for itself */
     uint64_t pool_bytes;            /* for expert slots; 0: what is left of memory */
     int pool_slots;                 /* the same as a number; at most one of the two is given */
+    uint64_t device_memory; /* bytes of the memory of a GPU; 0: what its driver would give */
     enum engine_pool pool;
     int chunk; /* tokens of a prefill at once; 0: as memory allows */
     enum engine_reads reads;

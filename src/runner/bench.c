@@ -26,7 +26,7 @@ struct bench {
 /* The counters that matter, so far. */
 struct tally {
     struct counters_sum sum;
-    uint64_t touched_bytes, read_ns;
+    uint64_t touched_bytes, read_ns, copied_bytes;
 };
 
 static int open_all(struct bench *b, struct err *e);
@@ -119,7 +119,8 @@ static void close_all(struct bench *b)
 static struct tally tally_now(const struct bench *b)
 {
     const struct counters *c = engine_counters(b->m->engine);
-    return c ? (struct tally){counters_sum(c), c->touched_bytes, c->read_ns} : (struct tally){0};
+    return c ? (struct tally){counters_sum(c), c->touched_bytes, c->read_ns, c->copied_bytes}
+             : (struct tally){0};
 }
 
 static void note(const struct bench *b, struct bench_part *p, struct tally from, double seconds,
@@ -132,6 +133,8 @@ static void note(const struct bench *b, struct bench_part *p, struct tally from,
     p->read_bytes += to.sum.read_bytes - from.sum.read_bytes;
     p->touched_bytes += to.touched_bytes - from.touched_bytes;
     p->reading_s += (double)(to.read_ns - from.read_ns) * 1e-9;
+    p->device_hits += to.sum.device_hits - from.sum.device_hits;
+    p->copied_bytes += to.copied_bytes - from.copied_bytes;
     p->hits += to.sum.hits - from.sum.hits;
     p->misses += to.sum.misses - from.sum.misses;
 }
