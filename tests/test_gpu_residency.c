@@ -101,7 +101,8 @@ static void random_visits(void **state)
             assert_int_equal(at[k] != 0, model_use(&m, record));
             found += at[k] != 0;
             if (!at[k])
-                at[k] = residency_place(r, g.tape, il, ie, source + (uint64_t)record * RECORD, true);
+                at[k] =
+                    residency_place(r, g.tape, il, ie, source + (uint64_t)record * RECORD, true);
             assert_int_not_equal(at[k], 0);
         }
         aid_gpu_end(&g);
@@ -134,7 +135,8 @@ static void a_visit_keeps_what_it_uses(void **state)
     residency_visit(r);
     assert_int_equal(residency_find(r, 1, 0), at[0]);
     aid_gpu_begin(&g);
-    assert_int_equal(residency_place(r, g.tape, 1, 3, source + (uint64_t)(E + 3) * RECORD, true), at[1]);
+    assert_int_equal(residency_place(r, g.tape, 1, 3, source + (uint64_t)(E + 3) * RECORD, true),
+                     at[1]);
     aid_gpu_end(&g);
     assert_int_equal(residency_find(r, 1, 1), 0);
     check_bytes(at[1], E + 3);

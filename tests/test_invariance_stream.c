@@ -284,9 +284,10 @@ static void test_a_failing_disk(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools), cmocka_unit_test(test_device_tiers),       cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_a_slow_disk), cmocka_unit_test(test_random_eviction),
-        cmocka_unit_test(test_repetitions), cmocka_unit_test(test_a_failing_disk),
+        cmocka_unit_test(test_pools),           cmocka_unit_test(test_device_tiers),
+        cmocka_unit_test(test_reads),           cmocka_unit_test(test_a_slow_disk),
+        cmocka_unit_test(test_random_eviction), cmocka_unit_test(test_repetitions),
+        cmocka_unit_test(test_a_failing_disk),
     };
     int failed = 0;
     engine = aid_engine_chosen(argc, argv);

@@ -16,13 +16,13 @@
 #include "runner/machine.h"
 
 #define PROBE_BYTES ((uint64_t)512 << 20)
-enum { OWN_FLAGS = 11 };
+enum { OWN_FLAGS = 12 };
 
 struct job {
     struct model_flags model;
     int64_t prompt_tokens, tokens, sequences, repetitions, drafts, seed;
     const char *text;
-    bool lookup, as_json, no_machine;
+    bool lookup, as_json, no_machine, phases;
     struct model *m;
     struct tokens prompt;
     int bits;                      /* of experts; 0: not known yet */
@@ -76,6 +76,7 @@ static int open_and_run(struct job *j, const char *path, struct bench_result *r,
     mo.engine_options.drafts = j->drafts > 0 && !j->lookup;
     mo.ctx = (int)(j->prompt_tokens + j->tokens + ENGINE_DRAFTS_MAX + 1);
     mo.engine_options.ctx = mo.ctx;
+    mo.engine_options.phases = j->phases;
     mo.engine_options.n_sequences = (int)j->sequences;
     if (model_open(path, &mo, &j->m, e))
         return -e->code;
@@ -139,6 +140,16 @@ static void print_share(const char *before, double rate, double value)
         printf("%s %.3f of its rate", before, value);
 }
 
+/* Microseconds of a step, or of a token of a prefill. */
+static void print_phases(const struct bench_part *p)
+{
+    const double n = (double)(p->steps ? p->steps : p->tokens);
+    printf("%-10s us a %s:", "", p->steps ? "step" : "token");
+    for (int i = 0; i < PHASE_COUNT; i++)
+        printf(" %s %.1f%s", device_phase_name((enum device_phase)i),
+               share((double)p->phase_ns[i] / 1e3, n), i + 1 < PHASE_COUNT ? "," : "\n");
+}
+
 static void print_part(const struct job *j, const char *name, const struct bench_part *p,
                        const struct bench_result *r)
 {
@@ -159,6 +170,8 @@ static void print_part(const struct job *j, const char *name, const struct bench
         printf(" (%.3f on the device), %s copied there a token", device_hit_rate(p),
                units_bytes(copied, (uint64_t)per_token(p, p->copied_bytes)));
     printf("\n");
+    if (j->phases)
+        print_phases(p);
 }
 
 /* Where dense weights and experts are. */
@@ -210,12 +223,12 @@ static json_t *part_json(const struct job *j, const struct bench_part *p, int re
     json_t *rates = json_array();
     for (int i = 0; i < repetitions; i++)
         json_array_append_new(rates, json_real(p->rate[i]));
-    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rates", rates, "best", p->best,
-                     "median", p->median, "touched_bytes_a_token", per_token(p, p->touched_bytes),
-                     "memory_share", memory_share(j, p), "read_bytes_a_token",
-                     per_token(p, p->read_bytes), "disk_share", disk_share(j, p), "hit_rate",
-                     hit_rate(p), "device_hit_rate", device_hit_rate(p), "copied_bytes_a_token",
-                     per_token(p, p->copied_bytes));
+    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rates", rates, "best",
+                     p->best, "median", p->median, "touched_bytes_a_token",
+                     per_token(p, p->touched_bytes), "memory_share", memory_share(j, p),
+                     "read_bytes_a_token", per_token(p, p->read_bytes), "disk_share",
+                     disk_share(j, p), "hit_rate", hit_rate(p), "device_hit_rate",
+                     device_hit_rate(p), "copied_bytes_a_token", per_token(p, p->copied_bytes));
 }
 
 static int print_json(const struct job *j, const struct bench_result *r, struct err *e)
@@ -267,6 +280,8 @@ static int run(int argc, char **argv, struct err *e)
         {"seed", FLAG_INT, &j.seed, "N", "other random tokens (0)", 0, 1e15},
         {"no-machine", FLAG_BOOL, &j.no_machine, NULL, "do not measure memory and disk first", 0,
          0},
+        {"phases", FLAG_BOOL, &j.phases, NULL,
+         "what the time of a device goes into; costs a little", 0, 0},
         {"json", FLAG_BOOL, &j.as_json, NULL, "print one JSON object", 0, 0},
         {0},
     };

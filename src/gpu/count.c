@@ -1,5 +1,6 @@
 /* Counters of batches: rows, the weights that they went through, experts found on the device. What
  * streaming counts is counted where it happens (visit.c and the stream). */
+#include "base/clock.h"
 #include "gpu/state.h"
 #include "model/matrix.h"
 
@@ -58,9 +59,10 @@ static void count_resident(struct gpu *g, const struct batch *b)
                  (uint64_t)c->n_layers * (picks < all ? picks : all) * g->touched.record);
 }
 
-void gpu_count(struct gpu *g, const struct batch *b)
+void gpu_count(struct gpu *g, const struct batch *b, uint64_t start)
 {
     struct counters *n = &g->counters;
+    counters_add(&n->phase_ns[PHASE_HOST], clock_ns() - start);
     counters_add(&n->touched_bytes, g->touched.layers + (b->n_heads ? g->touched.head : 0));
     if (g->experts.resident)
         count_resident(g, b);

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "gpu/blocks.h"
 #include "gpu/open.h"
 #include "gpu/plan.h"
@@ -34,6 +35,7 @@ static int end_rows(struct gpu *g, const struct batch *b, struct err *e)
         .mixer = true,
         .to = &m->hidden,
     };
+    gpu_phase(g, PHASE_HEAD);
     const struct head_job head = {.n = b->n_heads, .first = b->first_head, .back = true};
     int rc = gpu_hyper_read(g, &read, e);
     return rc ? rc : gpu_head_logits(g, &head, e);
@@ -115,6 +117,7 @@ static int step_record(struct gpu *g, struct batch *b, struct err *e)
     }
     if (rc || !g->options.drafts)
         return rc;
+    gpu_phase(g, PHASE_DRAFT);
     rc = gpu_copy(g, g->scratch.hyper, wide_of(g, b), (size_t)b->R * wide_bytes(g) / sizeof(float),
                   e);
     tape_barrier(g->tape);
@@ -157,6 +160,7 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     struct gpu *g = (struct gpu *)base;
     const size_t vocab = (size_t)base->weights->config.vocab;
     const float *made = gpu_back(g, g->scratch.logits_back);
+    const uint64_t start = clock_ns();
     struct batch b;
     int rc = gpu_batch_of_rows(g, rows, R, &b, e);
     if (rc)
@@ -177,7 +181,7 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     }
     g->pending.rows += R;
     g->pending.used += R;
-    gpu_count(g, &b);
+    gpu_count(g, &b, start);
     return 0;
 }
 
@@ -197,6 +201,7 @@ static int prefill_record(struct gpu *g, struct batch *b, struct err *e)
     }
     if (rc || !g->options.drafts)
         return rc;
+    gpu_phase(g, PHASE_DRAFT);
     rc = gpu_copy(g, m->hyper + (u64)(b->R - 1) * wide_bytes(g), m->last_wide,
                   wide_bytes(g) / sizeof(float), e);
     tape_barrier(g->tape);
@@ -218,6 +223,7 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
                        float *logits, struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
+    const uint64_t start = clock_ns();
     struct batch b, cells;
     int rc = gpu_batch_of_tokens(g, s, tokens, n, &b, e);
     if (rc)
@@ -237,7 +243,7 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
         return rc;
     s->plane = !s->plane;
     s->len += n;
-    gpu_count(g, &b);
+    gpu_count(g, &b, start);
     return 0;
 }
 

@@ -209,10 +209,11 @@ static int check_device(struct gpu *g, const size_t room[ROOMS], struct err *e)
     uint64_t need = device_bytes(g, room), have = device_limit(g);
     if (need <= have)
         return 0;
-    return ERR(e, E_LIMIT,
-               "%s of device memory are needed without any expert, and %s gives %s: lower --max-ctx "
-               "or --prefill-chunk, raise --device-memory if it was given, or use --engine cpu",
-               units_bytes(r[0], need), device_about(g->device)->name, units_bytes(r[1], have));
+    return ERR(
+        e, E_LIMIT,
+        "%s of device memory are needed without any expert, and %s gives %s: lower --max-ctx "
+        "or --prefill-chunk, raise --device-memory if it was given, or use --engine cpu",
+        units_bytes(r[0], need), device_about(g->device)->name, units_bytes(r[1], have));
 }
 
 static bool pool_asked(const struct engine_options *o)
@@ -256,9 +257,7 @@ static int share_memory(struct gpu *g, struct budget *b, struct share *s, struct
         g->rows = g->base.chunk < ENGINE_ROWS_MAX ? ENGINE_ROWS_MAX : g->base.chunk;
         count_rooms(g, room);
         wish.scratch = room[ROOM_SHARED] + room[ROOM_BACK] + room[ROOM_HOST];
-        wish.dense = !unified           ? 0
-                     : o->device_memory ? device_limit(g)
-                                        : device_bytes(g, room);
+        wish.dense = !unified ? 0 : o->device_memory ? device_limit(g) : device_bytes(g, room);
         int rc = check_device(g, room, &why);
         rc = rc ? rc : budget_make(&wish, b, &why);
         if (rc && why.code == E_LIMIT && !o->chunk && g->base.chunk > ENGINE_ROWS_MAX)
@@ -362,5 +361,5 @@ static int open_plans(struct gpu *g, struct err *e)
     enum { PLANS_RESIDENT = 32, PLANS_STREAMED = 8 };
     const int layers = g->base.weights->config.n_layers;
     return g->experts.resident ? plans_open(g, PLANS_RESIDENT, 2, e)
-                                : plans_open(g, PLANS_STREAMED, layers + 2, e);
+                               : plans_open(g, PLANS_STREAMED, layers + 2, e);
 }

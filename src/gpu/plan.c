@@ -10,14 +10,22 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "gpu/blocks.h"
 
-enum { RING = 8 };
+enum { RING = 8, STAMPS_MAX = 1024 };
+
+/* Which phase begins at each stamp of a tape; the last stamp ends one. */
+struct phases {
+    int n;
+    uint8_t of[STAMPS_MAX];
+};
 
 struct part {
     struct tape *tape;
-    struct stop stop; /* behind it; of the last part none */
+    struct stop stop;      /* behind it; of the last part none */
+    struct phases *phases; /* NULL: not timed */
 };
 
 struct plan {
@@ -31,6 +39,8 @@ struct plan {
 struct passing {
     struct tape *tape;
     uint64_t value;
+    bool ran; /* and its phases are not counted yet */
+    struct phases *phases;
 };
 
 struct plans {
@@ -43,7 +53,18 @@ struct plans {
     uint64_t clock; /* runs of plans */
     uint64_t value; /* of what was started last */
     uint64_t recorded;
+    enum device_phase phase; /* that is being recorded */
+    struct phases *phases;   /* of the tape that is being recorded */
 };
+
+static int open_part(struct gpu *g, struct tape **tape, struct phases **phases, struct err *e)
+{
+    const bool timed = g->options.phases;
+    *phases = timed ? mem_zalloc(1, sizeof **phases) : NULL;
+    if (timed && !*phases)
+        return ERR(e, E_NOMEM, "no memory for plans");
+    return tape_open(g->device, timed ? STAMPS_MAX : 0, tape, e);
+}
 
 int plans_open(struct gpu *g, int n, int parts, struct err *e)
 {
@@ -56,13 +77,13 @@ int plans_open(struct gpu *g, int n, int parts, struct err *e)
     p->parts_max = parts;
     int rc = 0;
     for (int i = 0; !rc && i < RING; i++)
-        rc = tape_open(g->device, 0, &p->ring[i].tape, e);
+        rc = open_part(g, &p->ring[i].tape, &p->ring[i].phases, e);
     for (int i = 0; !rc && i < n; i++) {
         p->plan[i].part = mem_zalloc((size_t)parts, sizeof *p->plan[i].part);
         if (!p->plan[i].part)
             rc = ERR(e, E_NOMEM, "no memory for plans");
         for (int k = 0; !rc && k < parts; k++)
-            rc = tape_open(g->device, 0, &p->plan[i].part[k].tape, e);
+            rc = open_part(g, &p->plan[i].part[k].tape, &p->plan[i].part[k].phases, e);
     }
     return rc;
 }
@@ -71,12 +92,16 @@ void plans_close(struct gpu *g)
 {
     struct plans *p = g->plans;
     for (int i = 0; p && p->plan && i < p->n; i++) {
-        for (int k = 0; p->plan[i].part && k < p->parts_max; k++)
+        for (int k = 0; p->plan[i].part && k < p->parts_max; k++) {
             tape_close(p->plan[i].part[k].tape);
+            mem_free(p->plan[i].part[k].phases);
+        }
         mem_free(p->plan[i].part);
     }
-    for (int i = 0; p && i < RING; i++)
+    for (int i = 0; p && i < RING; i++) {
         tape_close(p->ring[i].tape);
+        mem_free(p->ring[i].phases);
+    }
     if (p)
         mem_free(p->plan);
     mem_free(p);
@@ -90,11 +115,41 @@ uint64_t plans_recorded(const struct gpu *g)
 
 /* --- tapes --- */
 
-static void open_tape(struct gpu *g, struct tape *t)
+static void stamp(struct gpu *g)
+{
+    struct phases *x = g->plans->phases;
+    if (!x || x->n == STAMPS_MAX)
+        return;
+    x->of[x->n++] = (uint8_t)g->plans->phase;
+    tape_stamp(g->tape);
+}
+
+void gpu_phase(struct gpu *g, enum device_phase p)
+{
+    g->plans->phase = p;
+    stamp(g);
+}
+
+static void count_phases(struct gpu *g, const struct tape *t, const struct phases *x)
+{
+    for (int i = 0; x && i + 1 < x->n; i++)
+        counters_add(&g->counters.phase_ns[x->of[i]], (uint64_t)tape_ns(t, i, i + 1));
+}
+
+static void open_tape(struct gpu *g, struct tape *t, struct phases *phases)
 {
     g->tape = t;
     g->plans->open = true;
+    g->plans->phases = phases;
     tape_begin(t);
+    if (phases)
+        phases->n = 0;
+    stamp(g);
+}
+
+static void open_part_tape(struct gpu *g, const struct part *p)
+{
+    open_tape(g, p->tape, p->phases);
 }
 
 /* The next of the ring, when its last run is over. */
@@ -105,12 +160,13 @@ static void open_passing(struct gpu *g)
     p->at = (p->at + 1) % RING;
     if (!device_done(g->device, p->ring[p->at].value))
         (void)device_wait(g->device, p->ring[p->at].value, &ignored);
-    open_tape(g, p->ring[p->at].tape);
+    open_tape(g, p->ring[p->at].tape, p->ring[p->at].phases);
 }
 
 static int close_tape(struct gpu *g, struct err *e)
 {
     g->plans->open = false;
+    stamp(g);
     return tape_end(g->tape, e);
 }
 
@@ -119,9 +175,11 @@ static int start_passing(struct gpu *g, struct err *e)
     struct plans *p = g->plans;
     int rc = close_tape(g, e);
     rc = rc ? rc : device_submit(g->device, g->tape, &p->value, e);
-    if (!rc)
-        p->ring[p->at].value = p->value;
-    return rc;
+    if (rc)
+        return rc;
+    p->ring[p->at].value = p->value;
+    p->ring[p->at].ran = true;
+    return 0;
 }
 
 /* What is being recorded is not wanted any more. */
@@ -134,8 +192,16 @@ static void give_up(struct gpu *g)
 
 int gpu_wait(struct gpu *g, struct err *e)
 {
-    int rc = g->plans ? device_wait(g->device, g->plans->value, e) : 0;
+    struct plans *p = g->plans;
+    const uint64_t start = clock_ns();
+    int rc = p ? device_wait(g->device, p->value, e) : 0;
+    counters_add(&g->counters.phase_ns[PHASE_WAIT], clock_ns() - start);
     gpu_visit_close(g);
+    for (int i = 0; !rc && p && g->options.phases && i < RING; i++) {
+        if (p->ring[i].ran)
+            count_phases(g, p->ring[i].tape, p->ring[i].phases);
+        p->ring[i].ran = false;
+    }
     return rc;
 }
 
@@ -176,7 +242,7 @@ int gpu_stop(struct gpu *g, struct batch *b, const struct stop *s, struct err *e
         r->part[r->n].stop = here;
         int rc = close_tape(g, e);
         if (!rc)
-            open_tape(g, r->part[++r->n].tape);
+            open_part_tape(g, &r->part[++r->n]);
         return rc;
     }
     int rc = start_passing(g, e);
@@ -215,7 +281,7 @@ static int plan_record(struct gpu *g, struct batch *b, struct plan *r, gpu_recor
     r->n = 0;
     g->plans->recorded++;
     g->plans->recording = r;
-    open_tape(g, r->part[0].tape);
+    open_part_tape(g, &r->part[0]);
     int rc = record(g, b, e);
     rc = rc ? rc : close_tape(g, e);
     give_up(g);
@@ -246,7 +312,11 @@ static int run_kept(struct gpu *g, struct batch *b, const struct plan_key *key, 
         rc = plan_record(g, b, r, record, e);
         r->key = *key;
     }
-    return rc ? rc : plan_run(g, b, r, e);
+    rc = rc ? rc : plan_run(g, b, r, e);
+    rc = rc ? rc : gpu_wait(g, e);
+    for (int i = 0; !rc && i < r->n; i++)
+        count_phases(g, r->part[i].tape, r->part[i].phases);
+    return rc;
 }
 
 static int run_passing(struct gpu *g, struct batch *b, gpu_record *record, struct err *e)
@@ -263,6 +333,7 @@ int gpu_batch_run(struct gpu *g, struct batch *b, const struct plan_key *key, gp
 {
     struct err ignored = {0};
     *(u32 *)gpu_back(g, g->scratch.bad) = UINT32_MAX;
+    g->plans->phase = PHASE_EMBED;
     int rc = key ? run_kept(g, b, key, record, e) : run_passing(g, b, record, e);
     if (!rc)
         return gpu_wait(g, e);

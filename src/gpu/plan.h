@@ -56,6 +56,9 @@ bool plan_passes(const struct gpu *g);
 /* Lets the device begin with what is recorded so far, where that is not kept. */
 int gpu_start(struct gpu *g, struct batch *b, struct err *e);
 
+/* What is recorded from here on belongs to this part. */
+void gpu_phase(struct gpu *g, enum device_phase p);
+
 /* Recording of work aside: end starts it if rc, what recording came to, is 0, and returns rc or
  * what starting came to. */
 void gpu_aside_begin(struct gpu *g);

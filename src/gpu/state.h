@@ -175,9 +175,9 @@ struct experts {
     bool resident;
     struct residency *tier;     /* of the device; NULL: none, and not resident */
     struct device_buffer slots; /* the stream's, as the device sees them */
-    int slots_max;               /* experts of a visit at most */
-    int n_uses;                  /* of the visit that is open; 0: none is */
-    int rows;                    /* that it was for */
+    int slots_max;              /* experts of a visit at most */
+    int n_uses;                 /* of the visit that is open; 0: none is */
+    int rows;                   /* that it was for */
 };
 
 /* Bytes of weights that a batch goes through: in all layers without routed experts, for logits, and
@@ -285,7 +285,7 @@ int gpu_batch_check(const struct gpu *g, const struct batch *b, struct err *e);
 /* --- count.c: what a batch that went well was, for counters --- */
 
 void gpu_count_init(struct gpu *g);
-void gpu_count(struct gpu *g, const struct batch *b);
+void gpu_count(struct gpu *g, const struct batch *b, uint64_t start); /* clock_ns() then */
 
 /* --- copy.c: words from `from` (0: zeros) to `to`, in the order of the tape --- */
 

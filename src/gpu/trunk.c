@@ -9,12 +9,14 @@
  * What a block adds is added by the read that follows it, which goes through the residual
  * anyway. */
 #include "gpu/blocks.h"
+#include "gpu/plan.h"
 
 /* PLE of module m into the residual, in which nothing is left to add. */
 static int ple_apply(struct gpu *g, struct batch *b, int m, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     struct scratch *room = &g->scratch;
+    gpu_phase(g, PHASE_EMBED);
     int rc = gpu_rows_take(g, b, e);
     rc = rc ? rc : gpu_see_ngram(g, b, m, e);
     rc = rc ? rc : gpu_ple_add(g, b, m, e);
@@ -25,6 +27,7 @@ static int mixer_apply(struct gpu *g, struct batch *b, const struct layer_weight
 {
     const struct config *c = &g->base.weights->config;
     int rc;
+    gpu_phase(g, PHASE_MIXER);
     if (b->il == c->n_layers || c->attention[b->il]) {
         rc = gpu_qsa_apply(g, b, &w->qsa, e);
         rc = rc ? rc : gpu_see_selected(g, b, e);
@@ -52,10 +55,12 @@ int gpu_layer_apply(struct gpu *g, struct batch *b, const struct layer_weights *
         read.add = 0;
         rc = rc ? rc : ple_apply(g, b, w->ple, e);
     }
+    gpu_phase(g, PHASE_READ);
     rc = rc ? rc : gpu_hyper_read(g, &read, e);
     rc = rc ? rc : mixer_apply(g, b, w, e);
     read.w = &w->mlp_hyper;
     read.add = m->out;
+    gpu_phase(g, PHASE_READ);
     rc = rc ? rc : gpu_hyper_read(g, &read, e);
     rc = rc ? rc : gpu_visit_apply(g, b, &w->moe, next, e);
     rc = rc ? rc : gpu_see_rows(g, b, SEEN_MOE, m->out, c->h, e);

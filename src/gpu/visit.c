@@ -62,6 +62,7 @@ static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, 
     const struct config *c = &g->base.weights->config;
     const struct scratch *m = &g->scratch;
     const struct routes *r = &m->routes;
+    gpu_phase(g, PHASE_EXPERTS);
     size_t at = (size_t)first, picks = at * (size_t)c->K;
     const struct gpu_moe x = {
         .d = g->device,
@@ -277,6 +278,7 @@ int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
 {
     static const struct stop see = {.run = see_routes_now};
     const bool ahead = next && g->lookahead && !b->prefill && b->R <= ENGINE_ROWS_MAX;
+    gpu_phase(g, PHASE_ROUTE);
     int rc = route(g, w, &g->scratch.mixed, b->R, &g->scratch.routes, e);
     if (!rc && (g->options.observe || !g->experts.resident))
         rc = routes_back(g, &g->scratch.routes, b->R, e);

@@ -16,6 +16,13 @@ const char *cause_name(enum cause c)
     return names[c];
 }
 
+const char *device_phase_name(enum device_phase p)
+{
+    static const char *const names[PHASE_COUNT] = {"embed", "read",  "mixer", "route", "experts",
+                                                   "head",  "draft", "host",  "wait"};
+    return names[p];
+}
+
 struct counters_sum counters_sum(const struct counters *c)
 {
     struct counters_sum sum = {0};

@@ -13,6 +13,23 @@
 enum cause { CAUSE_DEMAND, CAUSE_LOOKAHEAD, CAUSE_PREFILL, CAUSE_WARM, CAUSE_NGRAM, CAUSE_COUNT };
 const char *cause_name(enum cause c); /* "demand", ... */
 
+/* What the time of batches goes into: parts of them on a device, by its clock, where the engine was
+ * opened with `phases`; and of the host's, how long batches took and how much of it was waiting for
+ * the device. */
+enum device_phase {
+    PHASE_EMBED, /* and rows of the n-gram tables into the residual */
+    PHASE_READ,  /* of the residual */
+    PHASE_MIXER,
+    PHASE_ROUTE,
+    PHASE_EXPERTS,
+    PHASE_HEAD,
+    PHASE_DRAFT, /* cells of the draft head, and drafts */
+    PHASE_HOST,
+    PHASE_WAIT,
+    PHASE_COUNT
+};
+const char *device_phase_name(enum device_phase p); /* "embed", ... */
+
 enum {
     COUNTER_BITS_MAX = 5
 }; /* arrays by bits are indexed by 2, 3, 4; entries 0 and 1 are empty */
@@ -47,7 +64,8 @@ struct counters {
     uint64_t reads[CAUSE_COUNT][COUNTER_BITS_MAX]; /* records; n-gram blocks count under [0] */
     uint64_t bytes[CAUSE_COUNT];                   /* from disk */
     uint64_t wait_ns[CAUSE_COUNT];                 /* the stepping thread stood still */
-    uint64_t read_ns;       /* at least one demand or prefill read was open */
+    uint64_t read_ns; /* at least one demand or prefill read was open */
+    uint64_t phase_ns[PHASE_COUNT];
     uint64_t on_device;     /* 1: weights lie in a device's memory, not in the machine's */
     uint64_t touched_bytes; /* weights that products went through */
     uint64_t copied_bytes;  /* records, from the pool to a device's memory */

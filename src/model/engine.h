@@ -98,6 +98,7 @@ struct engine_options {
     int read_depth;    /* reads in flight; 0: measured */
     bool no_lookahead; /* reads nothing before it is asked for */
     bool no_ranking;   /* neither reads nor writes which experts were used in other runs */
+    bool phases;       /* time what a device does; costs a little */
     int miss_bits;     /* 0: as expert_bits; 3 or 2: precision of demand reads */
     double cut_weak;   /* 0: off; weight below which a late expert may be dropped */
 };

@@ -26,7 +26,8 @@ struct bench {
 /* The counters that matter, so far. */
 struct tally {
     struct counters_sum sum;
-    uint64_t touched_bytes, read_ns, copied_bytes;
+    uint64_t touched_bytes, read_ns, copied_bytes, steps;
+    uint64_t phase_ns[PHASE_COUNT];
 };
 
 static int open_all(struct bench *b, struct err *e);
@@ -119,8 +120,16 @@ static void close_all(struct bench *b)
 static struct tally tally_now(const struct bench *b)
 {
     const struct counters *c = engine_counters(b->m->engine);
-    return c ? (struct tally){counters_sum(c), c->touched_bytes, c->read_ns, c->copied_bytes}
-             : (struct tally){0};
+    struct tally t = {0};
+    if (!c)
+        return t;
+    t = (struct tally){.sum = counters_sum(c),
+                       .touched_bytes = c->touched_bytes,
+                       .read_ns = c->read_ns,
+                       .copied_bytes = c->copied_bytes,
+                       .steps = c->steps};
+    memcpy(t.phase_ns, c->phase_ns, sizeof t.phase_ns);
+    return t;
 }
 
 static void note(const struct bench *b, struct bench_part *p, struct tally from, double seconds,
@@ -133,6 +142,9 @@ static void note(const struct bench *b, struct bench_part *p, struct tally from,
     p->read_bytes += to.sum.read_bytes - from.sum.read_bytes;
     p->touched_bytes += to.touched_bytes - from.touched_bytes;
     p->reading_s += (double)(to.read_ns - from.read_ns) * 1e-9;
+    for (int i = 0; i < PHASE_COUNT; i++)
+        p->phase_ns[i] += to.phase_ns[i] - from.phase_ns[i];
+    p->steps += to.steps - from.steps;
     p->device_hits += to.sum.device_hits - from.sum.device_hits;
     p->copied_bytes += to.copied_bytes - from.copied_bytes;
     p->hits += to.sum.hits - from.sum.hits;

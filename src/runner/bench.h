@@ -32,7 +32,8 @@ struct bench_part {
     double seconds;
     uint64_t read_bytes, touched_bytes; /* from disk; of weights in memory; 0 also if not counted */
     double reading_s;                   /* while a read that was waited for was open */
-    uint64_t hits, misses; /* of experts asked of the pool */
+    uint64_t phase_ns[PHASE_COUNT], steps; /* by phase, if the engine was opened with them */
+    uint64_t hits, misses;                 /* of experts asked of the pool */
     uint64_t device_hits, copied_bytes; /* found in a device's memory; copied there from the pool */
 };
 
