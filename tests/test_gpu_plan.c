@@ -110,11 +110,33 @@ static void shapes_come_and_go(void **state)
     aid_run_close(&r);
 }
 
+/* Of batches that are kept, and of those that pass. */
+static void time_goes_into_phases(void **state)
+{
+    struct engine_options o = aid_run_defaults;
+    struct aid_run r;
+    (void)state;
+    o.phases = true;
+    aid_run_open(&r, engine, &packed.w, &o, CTX);
+    float *logits = mem_array((size_t)r.vocab * 3, sizeof *logits);
+    assert_non_null(logits);
+    aid_run_prefill(&r, text, 9, 9, logits);
+    aid_run_feed(&r, text + 9, 3, 1, logits);
+    const uint64_t *ns = engine->counters(r.g)->phase_ns;
+    const bool clocked = device_about(((struct gpu *)r.g)->device)->tick_ns > 0;
+    for (int i = PHASE_EMBED; i <= PHASE_DRAFT; i++)
+        assert_true((ns[i] > 0) == clocked);
+    assert_in_range(ns[PHASE_WAIT], 1, ns[PHASE_HOST]);
+    mem_free(logits);
+    aid_run_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shape_is_recorded_once),
         cmocka_unit_test(shapes_come_and_go),
+        cmocka_unit_test(time_goes_into_phases),
     };
     char name[] = "test", gpu[] = "gpu";
     char *argv[] = {name, gpu};

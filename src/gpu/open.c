@@ -221,7 +221,7 @@ static bool pool_asked(const struct engine_options *o)
     return o->pool_slots || o->pool_bytes;
 }
 
-/* Bytes that are left on the device for experts, which all have to fit or are a tier above the pool.
+/* Bytes that are left on the device for experts, which all fit or are a tier above the pool.
  * Where a pool was asked for, that is where experts are, unless the device's memory was given
  * too; where device and host share their memory, a tier would hold everything twice. */
 static uint64_t tier_bytes(const struct gpu *g, uint64_t left)

@@ -168,9 +168,10 @@ struct host {
     float *seen;             /* observers: [rows][S*h] */
 };
 
-/* Where the records of experts are. Resident: copies on the device, for good. Else copies of some on
- * the device, if it has a tier for them, and the stream's slots, which those of the tier are copied
- * from and others used in; the slots of a visit stay pinned until what reads them has ended. */
+/* Where the records of experts are. Resident: copies on the device, for good. Else copies of some
+ * on the device, if it has a tier for them, and the stream's slots, which those of the tier are
+ * copied from and others used in; the slots of a visit stay pinned until what reads them has
+ * ended. */
 struct experts {
     bool resident;
     struct residency *tier;     /* of the device; NULL: none, and not resident */

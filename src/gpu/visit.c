@@ -160,8 +160,8 @@ static int place_records(struct gpu *g, int il, const struct stream_entry *entry
     return tier ? gpu_aside_end(g, 0, e) : 0;
 }
 
-/* All records of the visit, as they come. After a failure copies may not have been made, or of slots
- * that hold something else by now. */
+/* All records of the visit, as they come. After a failure copies may not have been made, or of
+ * slots that hold something else by now. */
 static int take_records(struct gpu *g, int il, int n, bool keep, struct err *e)
 {
     enum { AT_ONCE = 64 };
