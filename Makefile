@@ -86,7 +86,8 @@ SRC_BENCH := $(sort $(wildcard bench/bench_*.c))
 OBJ_LIB  := $(SRC_LIB:%.c=$B/%.o)
 OBJ_CLI  := $(SRC_CLI:%.c=$B/%.o)
 OBJ_AID  := $(SRC_AID:%.c=$B/%.o)
-SPIRV    := $(if $(VULKAN),$(patsubst %.comp,$B/%.spv,$(sort $(wildcard src/gpu/*.comp))))
+SPIRV    := $(if $(VULKAN),$(patsubst %.comp,$B/%.spv,$(sort $(wildcard src/gpu/*.comp))) \
+            $(sort $(wildcard src/gpu/coop/*.spv)))
 OBJ_LIB  += $(if $(VULKAN),$B/src/gpu/kernels.o)
 PAGE     := $(sort $(foreach end,html css js svg,$(wildcard src/server/page/*.$(end))))
 OBJ_LIB  += $B/src/server/page_files.o
@@ -150,6 +151,9 @@ $B/kernels: FORCE
 $B/%.spv: %.comp $B/kernels
 	@mkdir -p $(@D)
 	$(call say,GLSL)$(GLSLC) $(GLSLFLAGS) -MD -MF $@.d -o $@ $<
+
+# One that is gone: what included it is made again.
+src/gpu/%.glsl: ;
 
 $B/src/gpu/kernels.c: $(SPIRV) $B/kernels tools/embed.sh
 	$(call say,EMBED)tools/embed.sh kernels $(SPIRV) >$@.part && mv $@.part $@

@@ -1,38 +1,13 @@
-// What the kernels of products share: memory behind addresses, teams of invocations, rows of 16-bit
-// activations.
+// What the kernels of products share: teams of invocations, rows of 16-bit activations.
 //
 // Invocations are counted along subgroups (LANE), so that eight in a row are of one subgroup
 // whatever its size is; more than eight meet in shared memory. Workgroups have a multiple of 64.
 #ifndef GPU_COMMON_GLSL
 #define GPU_COMMON_GLSL
-#extension GL_EXT_buffer_reference2 : require
-#extension GL_EXT_shader_explicit_arithmetic_types : require
-#extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#include "gpu/memory.glsl"
 #include "gpu/numbers.h"
 #include "gpu/params.h"
-
-// T v[] at an address that is a multiple of ALIGN.
-#define MEMORY(name, T, ALIGN, access)                                                             \
-    layout(buffer_reference, std430, buffer_reference_align = ALIGN) access buffer name            \
-    {                                                                                              \
-        T v[];                                                                                     \
-    }
-MEMORY(Fours, uvec4, 16, readonly restrict);
-MEMORY(Twos, uvec2, 8, readonly restrict);
-MEMORY(Words, uint, 4, readonly restrict);
-MEMORY(Halves, uint16_t, 2, readonly restrict);
-MEMORY(Floats, float, 4, readonly restrict);
-MEMORY(Floats4, vec4, 16, readonly restrict);
-MEMORY(Addresses, uint64_t, 8, readonly restrict);
-MEMORY(FoursOut, uvec4, 16, writeonly restrict);
-MEMORY(FloatsOut, float, 4, restrict);
-MEMORY(FloatsOut4, vec4, 16, restrict);
-MEMORY(WordsOut, uint, 4, );
-
-#define LANE (gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID)
 
 // Sum over the eight lanes of a team, in pairs: neighbours first. All eight have it.
 float eight_sum(float x)

@@ -3,7 +3,7 @@
 // Grid: x = H / COLUMNS, y = R.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "gpu/moe.glsl"
+#include "gpu/product.glsl"
 
 layout(local_size_x = 384) in;
 layout(push_constant, std430) uniform Params { moe_down_params p; };

@@ -4,7 +4,7 @@
 // shared expert.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "gpu/moe.glsl"
+#include "gpu/product.glsl"
 
 layout(local_size_x = 512) in;
 layout(push_constant, std430) uniform Params { moe_up_params p; };

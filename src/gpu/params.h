@@ -7,23 +7,7 @@
 #ifndef GPU_PARAMS_H
 #define GPU_PARAMS_H
 
-#ifdef GPU_GLSL
-#define u32 uint
-#define i32 int
-#define f32 float
-#define u64 uint64_t
-#define GPU_SIZE(name, bytes)
-#define GPU_STRUCT(name) name
-#else
-#include <stdint.h>
-typedef uint32_t u32;
-typedef int32_t i32;
-typedef float f32;
-typedef uint64_t u64;
-#define GPU_STRUCT(name) struct name
-#define GPU_SIZE(name, bytes)                                                                      \
-    _Static_assert(sizeof(struct name) == (bytes), "host and kernels must agree")
-#endif
+#include "gpu/params_linear.h"
 
 /* --- rows and segments: the tables of a step, written by the host before each submission --- */
 
@@ -55,19 +39,6 @@ struct gpu_segment {
 };
 GPU_SIZE(gpu_segment, 104);
 
-/* --- experts --- */
-
-/* An entry of a layer's table is the address of a record, with its precision in the top bits;
- * 0: this expert adds nothing (it was cut). */
-#ifdef GPU_GLSL
-#define GPU_RECORD_Q3 0x8000000000000000ul
-#define GPU_RECORD_Q2 0x4000000000000000ul
-#else
-#define GPU_RECORD_Q3 ((u64)1 << 63)
-#define GPU_RECORD_Q2 ((u64)1 << 62)
-#endif
-#define GPU_RECORD_ADDRESS(entry) ((entry) & ~(GPU_RECORD_Q3 | GPU_RECORD_Q2))
-
 /* --- copy.comp: words from one place to another --- */
 
 struct copy_params {
@@ -89,31 +60,7 @@ struct read_params {
 GPU_SIZE(read_params, 24);
 #define READ_UNITS 2048
 
-/* --- linear --- */
-
-/* Bytes of a row of n quantised activations, n a multiple of 64. A unit of 16 bytes for 8 elements:
- * the high bytes of elements 0, 2, 4, 6, of 1, 3, 5, 7, and their low bytes. The first units of all
- * groups of 64, then the second ones (GPU_ACTS_UNIT), so that lanes with neighbouring groups read
- * neighbouring memory. Then f32 scales [n/64] and sums [n/64] of the groups (numbers.h). */
-#define GPU_ACTS_BYTES(n) (((n)*2 + (n) / 64 * 8 + 15) / 16 * 16)
-/* Where unit j of group g is, in units. */
-#define GPU_ACTS_UNIT(n, g, j) ((j) * ((n) / 64) + (g))
-/* Lanes that share a row of n quantised weights: lane t adds groups t, t + lanes, ... */
-#define GPU_LANES(n) ((n) >= 4096 ? 32 : (n) >= 1024 ? 8 : 2)
-#define LINEAR_SIZE  128 /* invocations of a workgroup */
-#define LINEAR_LIST  4   /* matrices of a dispatch */
-
-struct linear_matrix {
-    u32 w, scales, biases; /* from base, in 16 bytes */
-    u32 to;                /* from to, in floats */
-    u32 rows, stride;      /* outputs; floats from a row of outputs to the next */
-};
-struct linear_params {
-    u64 base, x, to; /* x: activations, or f32 [R][n] */
-    u32 R, pad;
-    GPU_STRUCT(linear_matrix) m[LINEAR_LIST];
-};
-GPU_SIZE(linear_params, 128);
+/* --- linear: params_linear.h --- */
 
 struct quantise_params {
     u64 x, q;
@@ -160,6 +107,22 @@ struct hyper_mix_params {
 };
 GPU_SIZE(hyper_mix_params, 104);
 
+/* Many rows: the parts of hyper_mix before and behind its product. */
+struct hyper_low_params {
+    u64 x, q; /* f32 [R][n]; silu(x / S), as activations */
+    f32 by_S;
+    u32 n;
+};
+GPU_SIZE(hyper_low_params, 24);
+
+struct hyper_gate_params {
+    u64 gate, norm; /* f32 [R][S*h]: before sigmoid; what it opens */
+    u64 x, q;       /* [R][h] mixed, as floats and as activations */
+    f32 by_S;
+    u32 h, S, pad;
+};
+GPU_SIZE(hyper_gate_params, 48);
+
 /* --- moe --- */
 
 struct moe_route_params {
@@ -179,6 +142,27 @@ struct moe_up_params {
     u32 R, pad;
 };
 GPU_SIZE(moe_up_params, 96);
+
+/* Pairs r * K + k by expert, and tiles of them. */
+struct moe_sort_params {
+    u64 route, list, tiles; /* u32 [pairs] twice, struct gpu_tile [n_tiles] */
+    u32 pairs, n_tiles;     /* tiles there may be: ceil(pairs / rows) + min(pairs, E) */
+    u32 rows, pad;          /* of a tile at most */
+};
+GPU_SIZE(moe_sort_params, 40);
+
+struct moe_act_params {
+    u64 x, act; /* f32 [rows][2][n]: gate, up; activations [rows][n] */
+    u32 n, rows;
+};
+GPU_SIZE(moe_act_params, 24);
+
+struct moe_sum_params {
+    u64 table, route, weight, open; /* as in moe_down_params */
+    u64 routed, of_shared, to;      /* f32 [R][K][h], f32 [R][h] twice */
+    u32 h, K;
+};
+GPU_SIZE(moe_sum_params, 64);
 
 struct moe_down_params {
     u64 table, route, weight, open; /* u64 [E]; u32 [R][K], f32 [R][K]; f32 [R] before sigmoid */

@@ -9,11 +9,7 @@
 #define GPU_PRODUCT_GLSL
 #include "gpu/common.glsl"
 #include "gpu/dot.glsl"
-
-// The matrix: codes, scales and biases of row 0.
-struct Weights {
-    uint64_t w, scales, biases;
-};
+#include "gpu/record.glsl"
 
 // Codes of a group, its scale and bias: as they lie in memory; as numbers.
 struct Packed {

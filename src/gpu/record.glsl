@@ -1,6 +1,12 @@
-// Where the matrices of a routed expert's record are: three blocks of codes, then scales and biases
-// of gate, up and down, one behind the other (docs/format.md).
-#include "gpu/product.glsl"
+// Quantised matrices, and where those of a routed expert's record are: three blocks of codes, then
+// scales and biases of gate, up and down, one behind the other (docs/format.md).
+#ifndef GPU_RECORD_GLSL
+#define GPU_RECORD_GLSL
+
+// The matrix: codes, scales and biases of row 0.
+struct Weights {
+    uint64_t w, scales, biases;
+};
 
 uint record_bits(uint64_t entry)
 {
@@ -15,3 +21,5 @@ Weights record_weights(uint64_t entry, uint which, uint n)
     uint64_t from = record + 3 * codes + 2 * which * scales;
     return Weights(record + which * codes, from, from + scales);
 }
+
+#endif
