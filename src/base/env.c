@@ -24,6 +24,9 @@ static const struct {
     [ENV_DEVICE_FAULT] = {"CHERENKOV_DEVICE_FAULT",
                           "For tests: memory:N, kernel:N, lost:N or late:N (several with commas): "
                           "the Nth allocation, compilation, start or wait on a GPU fails."},
+    [ENV_DEVICE_NO_MATRIX] = {"CHERENKOV_DEVICE_NO_MATRIX",
+                              "Any value: no cooperative matrices on a GPU; results are the same, "
+                              "and prompts take longer."},
     [ENV_DEVICE_SECONDS] = {"CHERENKOV_DEVICE_SECONDS",
                             "How long a GPU may be at one submission before it counts as hung: 60, "
                             "and 600 for a software device."},

@@ -10,6 +10,7 @@ enum env_switch {
     ENV_DEVICE,
     ENV_DEVICE_CHECK,
     ENV_DEVICE_FAULT,
+    ENV_DEVICE_NO_MATRIX,
     ENV_DEVICE_SECONDS,
     ENV_DEVICE_TIMES,
     ENV_NO_COLOR,    /* NO_COLOR, by its own convention */

@@ -21,6 +21,7 @@ static json_t *features_json(const struct device_info *d)
         {"host memory in place", d->import_align != 0},
         {"device memory written by the host", d->shared_local},
         {"memory shared with the host", d->unified},
+        {"matrices of bytes", d->matrix.m != 0},
         {"a queue for copies", d->copy_queue},
         {"a clock", d->tick_ns > 0},
     };

@@ -105,14 +105,17 @@ int device_check(const struct device *d, struct err *e)
 
 static int create_device(struct device *d, struct err *e)
 {
+    const bool matrix = d->found.info.matrix.m != 0;
     struct features has, on;
-    features_init(&has);
+    features_init(&has, matrix);
     d->vk.GetPhysicalDeviceFeatures2(d->found.handle, &has.base);
     features_wanted(&has, &on);
-    const char *extensions[1];
+    const char *extensions[2];
     uint32_t n = 0;
     if (d->found.info.import_align)
         extensions[n++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    if (matrix)
+        extensions[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     float priority = 1;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                      .queueFamilyIndex = d->found.family,

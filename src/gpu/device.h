@@ -34,6 +34,11 @@ const char *device_kind_name(enum device_kind k);
 
 enum { DEVICES_MAX = 16, DEVICE_PARAMS_MAX = 128 };
 
+/* A product of matrices that a subgroup computes together: [m][k] times [k][n]. */
+struct device_matrix {
+    int m, n, k;
+};
+
 struct device_info {
     char name[256], driver[256]; /* "NVIDIA H200", "NVIDIA 580.159.04" */
     int number;                  /* its place in device_list */
@@ -47,14 +52,15 @@ struct device_info {
     size_t import_align;       /* of device_import, address and bytes; 0: cannot import */
     int subgroup;              /* the size that kernels get as constant 0 */
     int subgroup_min, subgroup_max;
-    double tick_ns;    /* of stamps; 0: none */
-    bool unified;      /* its memory is the host's */
-    bool shared_local; /* DEVICE_SHARED lies in device memory: the host may write it
+    double tick_ns;              /* of stamps; 0: none */
+    bool unified;                /* its memory is the host's */
+    bool shared_local;           /* DEVICE_SHARED lies in device memory: the host may write it
                                     while a submission runs (below, device_release) */
-    bool dot;          /* integer dot products are fast */
-    bool half;         /* 16-bit floats in kernels */
-    bool copy_queue;   /* copies can run beside kernels */
-    char why_not[256]; /* "", or what it lacks that kernels need, by name */
+    bool dot;                    /* integer dot products are fast */
+    bool half;                   /* 16-bit floats in kernels */
+    bool copy_queue;             /* copies can run beside kernels */
+    struct device_matrix matrix; /* of signed bytes, with 32-bit sums; zeros: none */
+    char why_not[256];           /* "", or what it lacks that kernels need, by name */
 };
 
 /* All devices of this machine, n of at most DEVICES_MAX. E_UNSUPPORTED: no Vulkan in this build, or

@@ -49,19 +49,23 @@ static VkBool32 *feature(const struct features *f, int i)
     return (VkBool32 *)((char *)(uintptr_t)f + table[i].at);
 }
 
-void features_init(struct features *f)
+void features_init(struct features *f, bool matrix)
 {
     *f = (struct features){
         .base = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f->v11},
         .v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f->v12},
         .v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &f->v13},
-        .v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES},
+        .v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
+                .pNext = matrix ? &f->matrix : NULL},
+        .matrix = {.sType = (VkStructureType)
+                       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR},
     };
 }
 
 void features_wanted(const struct features *has, struct features *on)
 {
-    features_init(on);
+    features_init(on, has->v13.pNext != NULL);
+    on->matrix.cooperativeMatrix = has->matrix.cooperativeMatrix;
     for (int i = 0; i < N_TABLE; i++)
         *feature(on, i) = *feature(has, i);
 }
@@ -208,6 +212,37 @@ static void describe(struct device_info *info, const struct properties *p, bool 
         add_reason(info, "128 bytes of push constants");
 }
 
+/* The largest matrices that the kernels of src/gpu/coop can be made of: units of 16 bytes, at most
+ * a group of weights deep, elements that a subgroup shares evenly. */
+static void find_matrix(const struct vulkan *v, struct found *f, const struct features *has)
+{
+    enum { MOST = 256, UNIT = 16, DEPTH_MOST = 64, SIDE_MOST = 16 };
+    VkCooperativeMatrixPropertiesKHR all[MOST];
+    uint32_t n = MOST, subgroup = (uint32_t)f->info.subgroup, best = 0;
+    if (!has->matrix.cooperativeMatrix || !has->v12.vulkanMemoryModel || !v->matrices ||
+        env_get(ENV_DEVICE_NO_MATRIX))
+        return;
+    for (uint32_t i = 0; i < MOST; i++)
+        all[i] = (VkCooperativeMatrixPropertiesKHR){
+            .sType = (VkStructureType)VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
+    if (v->matrices(f->handle, &n, all) < 0)
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        const VkCooperativeMatrixPropertiesKHR *p = &all[i];
+        bool types = p->AType == VK_COMPONENT_TYPE_SINT8_KHR &&
+                     p->BType == VK_COMPONENT_TYPE_SINT8_KHR &&
+                     p->CType == VK_COMPONENT_TYPE_SINT32_KHR &&
+                     p->ResultType == VK_COMPONENT_TYPE_SINT32_KHR;
+        if (!types || p->scope != VK_SCOPE_SUBGROUP_KHR || p->saturatingAccumulation ||
+            p->MSize > SIDE_MOST || SIDE_MOST % p->MSize || p->NSize > SIDE_MOST ||
+            SIDE_MOST % p->NSize || p->KSize % UNIT || DEPTH_MOST % p->KSize ||
+            p->MSize * p->NSize % subgroup || p->MSize * p->NSize * p->KSize <= best)
+            continue;
+        best = p->MSize * p->NSize * p->KSize;
+        f->info.matrix = (struct device_matrix){(int)p->MSize, (int)p->NSize, (int)p->KSize};
+    }
+}
+
 /* One device. Those of a version before 1.3 are told apart by name alone. */
 static void inspect(const struct vulkan *v, VkPhysicalDevice handle, struct found *f)
 {
@@ -236,12 +271,13 @@ static void inspect(const struct vulkan *v, VkPhysicalDevice handle, struct foun
     f->buffer_bytes = p.v13.maxBufferSize;
     measure_memory(v, f, &info->memory_bytes, &info->free_bytes);
     struct features has;
-    features_init(&has);
+    features_init(&has, has_extension(extensions, n, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME));
     v->GetPhysicalDeviceFeatures2(handle, &has.base);
     for (int i = 0; i < N_TABLE; i++)
         if (table[i].need && !*feature(&has, i))
             add_reason(info, table[i].name);
     info->half = has.v12.shaderFloat16;
+    find_matrix(v, f, &has);
     bool clock = false;
     if (!find_family(v, f, &clock))
         add_reason(info, "a queue for kernels");

@@ -116,6 +116,8 @@ int vulkan_open(struct vulkan *v, struct err *e)
         missing = #name;
         VULKAN_INSTANCE(X)
 #undef X
+        v->matrices = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)v->find(
+            v->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
         if (missing)
             rc = ERR(e, E_UNSUPPORTED, "this Vulkan loader has no vk%s", missing);
     }

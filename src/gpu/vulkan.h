@@ -11,6 +11,34 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
+#ifndef VK_KHR_cooperative_matrix /* headers older than 1.3.255 */
+#define VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME "VK_KHR_cooperative_matrix"
+enum {
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR = 1000506000,
+    VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR = 1000506001,
+};
+typedef enum {
+    VK_COMPONENT_TYPE_SINT8_KHR = 3,
+    VK_COMPONENT_TYPE_SINT32_KHR = 5
+} VkComponentTypeKHR;
+typedef enum { VK_SCOPE_SUBGROUP_KHR = 3 } VkScopeKHR;
+typedef struct {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 cooperativeMatrix, cooperativeMatrixRobustBufferAccess;
+} VkPhysicalDeviceCooperativeMatrixFeaturesKHR;
+typedef struct {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t MSize, NSize, KSize;
+    VkComponentTypeKHR AType, BType, CType, ResultType;
+    VkBool32 saturatingAccumulation;
+    VkScopeKHR scope;
+} VkCooperativeMatrixPropertiesKHR;
+typedef VkResult(VKAPI_PTR *PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)(
+    VkPhysicalDevice, uint32_t *, VkCooperativeMatrixPropertiesKHR *);
+#endif
+
 #define VULKAN_GLOBAL(X)                                                                           \
     X(EnumerateInstanceVersion) X(EnumerateInstanceLayerProperties) X(CreateInstance)
 
@@ -73,7 +101,8 @@ struct vulkan {
     VkInstance instance;
     VkDebugUtilsMessengerEXT messenger;
     struct device_complaints complaints;
-    PFN_vkGetMemoryHostPointerPropertiesEXT host_pointer; /* of the device, or NULL */
+    PFN_vkGetMemoryHostPointerPropertiesEXT host_pointer;           /* of the device, or NULL */
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR matrices; /* or NULL */
 #define X(name) PFN_vk##name name;
     VULKAN_GLOBAL(X) VULKAN_INSTANCE(X) VULKAN_DEVICE(X)
 #undef X
@@ -94,9 +123,10 @@ struct features {
     VkPhysicalDeviceVulkan11Features v11;
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceVulkan13Features v13;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix;
 };
-/* Chains the parts of *f; the rest of them is zeros. */
-void features_init(struct features *f);
+/* Chains the parts of *f, cooperative matrices too if `matrix`; the rest of them is zeros. */
+void features_init(struct features *f, bool matrix);
 
 struct found {
     VkPhysicalDevice handle;
