@@ -186,6 +186,7 @@ static void products_of_many_rows(void **state)
     for (size_t i = 0; i < sizeof R / sizeof R[0]; i++)
         list_is_right(bits, rows, 4, i == 1 ? 1088 : 192, R[i]);
     list_is_right(bits + 3, rows + 1, 1, 4160, 12);
+    list_is_right(bits, rows, 4, 64, 24);
 }
 
 /* Forms that a software device does not take by itself, more or fewer rows than they are for. */

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "gpu/tile.h"
+
 enum { LINEAR_TILE_ROWS = 12 }; /* from so many rows on they go in tiles of 16 or 32 */
 
 /* One dispatch: matrices of the same format, cols and input. */
@@ -53,22 +55,43 @@ static struct linear_params params_of(const struct gpu_linear *l, const struct g
 
 /* How a dispatch is cut: outputs of a workgroup, rows that go through it together. */
 struct cut {
-    const char *kernel;
-    u32 constants[5];
-    int n_constants;
+    const struct kernel *k;
     u32 outputs, rows;
 };
 
-static struct cut cut_of(const struct gpu_matrix *m, const struct gpu_linear_form *f)
+static int cut_floats(const struct gpu_linear *l, const struct gpu_matrix *m, struct cut *c,
+                      struct err *e)
 {
-    u32 bits = (u32)bits_of(m->format), cols = (u32)m->cols, team = GPU_LANES(cols);
-    u32 outs = (u32)f->outs, rows = (u32)f->rows;
-    if (bits > 4)
-        return (struct cut){"linear_float", {bits, cols}, 2, LINEAR_SIZE / 32, 1};
-    if (!f->outs)
-        return (struct cut){"linear_tile", {bits, cols, rows}, 3, 64, rows};
-    return (struct cut){
-        "linear", {bits, cols, outs, rows, (u32)f->depth}, 5, LINEAR_SIZE / team * outs, rows};
+    const u32 outs = 4, rows = 8; /* of a lane, with many rows */
+    const u32 constants[] = {(u32)bits_of(m->format), (u32)m->cols, outs, rows};
+    const bool many = l->R >= LINEAR_TILE_ROWS;
+    c->outputs = LINEAR_SIZE / 32 * (many ? outs : 1);
+    c->rows = many ? rows : 1;
+    return device_kernel(l->d, many ? "linear_float_tile" : "linear_float", constants, many ? 4 : 2,
+                         &c->k, e);
+}
+
+static int cut_few(const struct gpu_linear *l, const struct gpu_matrix *m,
+                   const struct gpu_linear_form *f, struct cut *c, struct err *e)
+{
+    const u32 constants[] = {(u32)bits_of(m->format), (u32)m->cols, (u32)f->outs, (u32)f->rows,
+                             (u32)f->depth};
+    c->outputs = LINEAR_SIZE / GPU_LANES((u32)m->cols) * (u32)f->outs;
+    c->rows = (u32)f->rows;
+    return device_kernel(l->d, "linear", constants, 5, &c->k, e);
+}
+
+static int cut_tiles(const struct gpu_linear *l, const struct group *g,
+                     const struct gpu_linear_form *f, struct cut *c, struct err *e)
+{
+    const struct gpu_matrix *m = &g->p[0]->m;
+    struct gpu_tile_shape s = {.cols = m->cols, .rows = f->rows, .bits = bits_of(m->format)};
+    struct gpu_tiling t;
+    for (int i = 0; i < g->n; i++)
+        s.outputs = g->p[i]->m.rows > s.outputs ? g->p[i]->m.rows : s.outputs;
+    int rc = gpu_tiling_make(l->d, "linear", &s, &t, e);
+    *c = (struct cut){t.k, t.outputs, t.rows};
+    return rc;
 }
 
 /* Few rows wait for memory: what is under way everywhere should be more than memory's rate times
@@ -82,7 +105,7 @@ struct gpu_linear_form gpu_linear_form(const struct device *d, int R, int cols, 
     bool software = device_about(d)->kind == DEVICE_SOFTWARE;
     size_t lanes = outputs * (size_t)team;
     if (R >= LINEAR_TILE_ROWS)
-        return (struct gpu_linear_form){.rows = R > 16 ? 32 : 16};
+        return (struct gpu_linear_form){.rows = R > 32 ? 64 : R > 16 ? 32 : 16};
     int rows = R >= 5 ? 8 : R >= 3 ? 4 : R, under_way = R == 1 ? 3 : R == 2 ? 2 : 1, outs = 1;
     if (software)
         return (struct gpu_linear_form){1, rows, 1};
@@ -98,21 +121,23 @@ static int group_record(const struct gpu_linear *l, const struct group *g,
 {
     const struct gpu_matrix *m = &g->p[0]->m;
     bool quantised = m->format >= MATRIX_Q4;
-    const struct kernel *k;
     size_t outputs = 0;
+    struct cut cut;
     u32 blocks = 0;
     for (int i = 0; i < g->n; i++)
         outputs += (size_t)g->p[i]->m.rows;
     const struct gpu_linear_form best = gpu_linear_form(l->d, l->R, m->cols, outputs);
-    const struct cut cut = cut_of(m, form ? form : &best);
+    const struct gpu_linear_form *f = form ? form : &best;
     assert(!quantised || (m->cols % 64 == 0 && l->q % 16 == 0));
-    int rc = device_kernel(l->d, cut.kernel, cut.constants, cut.n_constants, &k, e);
+    int rc = !quantised ? cut_floats(l, m, &cut, e)
+             : f->outs  ? cut_few(l, m, f, &cut, e)
+                        : cut_tiles(l, g, f, &cut, e);
     if (rc)
         return rc;
     struct linear_params p = params_of(l, g, quantised);
     for (int i = 0; i < g->n; i++)
         blocks += (p.m[i].rows + cut.outputs - 1) / cut.outputs;
-    tape_dispatch(l->t, k, &p, sizeof p,
+    tape_dispatch(l->t, cut.k, &p, sizeof p,
                   (struct grid){blocks, ((u32)l->R + cut.rows - 1) / cut.rows, 1});
     return 0;
 }
@@ -149,6 +174,6 @@ int gpu_linear_quantise(const struct gpu_linear *l, int n, struct err *e)
         return rc;
     assert(n % 64 == 0);
     struct quantise_params p = {.x = l->x, .q = l->q, .n = (u32)n};
-    tape_dispatch(l->t, k, &p, sizeof p, (struct grid){((u32)n / 8 + 255) / 256, (u32)l->R, 1});
+    tape_dispatch(l->t, cut.k, &p, sizeof p, (struct grid){((u32)n / 8 + 255) / 256, (u32)l->R, 1});
     return 0;
 }

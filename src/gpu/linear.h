@@ -37,7 +37,7 @@ struct gpu_linear {
 int gpu_linear_record(const struct gpu_linear *l, const struct gpu_product *p, int n,
                       struct err *e);
 /* How products of quantised matrices are cut; no bit depends on it. Outputs and rows of a lane,
- * groups of its weights under way; outs 0: in tiles of `rows` (16 or 32) rows. */
+ * groups of its weights under way; outs 0: in tiles of `rows` (16, 32 or 64). */
 struct gpu_linear_form {
     int outs, rows, depth;
 };

@@ -1,0 +1,6 @@
+// Products with routed experts for many rows; see tile.glsl.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "gpu/tile.glsl"
+#include "gpu/tile_dot.glsl"
+#include "gpu/moe_tile.glsl"
