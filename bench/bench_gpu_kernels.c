@@ -1,12 +1,16 @@
 /* The kernels of products at the shapes of the released model: time of a dispatch that depends on
  * the one before, and the weights it reads a second.
  *
- *      bench_gpu_kernels [MIB [forms]]   weights in so many MiB of device memory (2048; more than
- *                                        caches hold), gone through in turn; with `forms` in other
- *                                        forms too (outputs x rows of a lane, groups under way)
+ *      bench_gpu_kernels [MIB [forms | ROWS ...]]
+ *
+ * MIB: weights are in so much device memory (2048; more than caches hold), gone through in turn.
+ * forms: in other forms too (outputs x rows of a lane, groups under way). ROWS: those of steps, or
+ * of a prefill. From 52 rows on they share the experts there are, as a router that is fair to all
+ * would have it; before, no two rows share one.
  *
  * The device is the one that the gpu engine would use, or CHERENKOV_DEVICE. Medians of 9 runs of
  * REPEATS each. Compare with what bench_gpu_seam says of memory and of a dispatch. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +25,8 @@
 
 enum { RUNS = 9, REPEATS = 20, H = 2560, S = 4, LOW = 320, INTER = 640, E = 512, K = 10 };
 enum { WARM_NS = 50000000 };
-enum { VOCAB = 248320, ROWS = 64, ROOM = 256 << 20 };
+enum { VOCAB = 248320, ROWS = 4096, ROWS_MAX = 16 };
+enum { ROOM = 256 << 20, ROOM_ROW = 320 << 10 }; /* bytes of everything but weights */
 
 struct bench {
     struct device *d;
@@ -29,6 +34,7 @@ struct bench {
     struct device_buffer weights, room, table, segments;
     u64 next, taken; /* of weights: offset; bytes of the job so far */
     u64 room_next;
+    double products; /* of the job so far, of one weight with one activation */
     int R, repeat;
     bool forms;
     const struct gpu_linear_form *form; /* NULL: the best */
@@ -53,12 +59,14 @@ static u64 room_take(struct bench *b, size_t bytes)
 {
     u64 at = b->room.address + b->room_next;
     b->room_next += (bytes + 255) / 256 * 256;
+    assert(b->room_next <= b->room.bytes);
     return at;
 }
 
 static struct gpu_matrix matrix(struct bench *b, enum matrix_format f, int rows, int cols)
 {
     size_t n = (size_t)rows * (size_t)cols;
+    b->products += (double)n * b->R;
     struct gpu_matrix m = {.format = f, .rows = rows, .cols = cols};
     if (f == MATRIX_BF16) {
         m.w = weights_take(b, n * 2);
@@ -112,27 +120,28 @@ static int hyper_read(struct bench *b, bool apart, struct err *e)
 {
     size_t R = (size_t)b->R, wide = (size_t)S * H;
     struct gpu_matrix inject = matrix(b, MATRIX_Q4, S, S * H);
-    const struct gpu_hyper x = {.d = b->d,
-                                .t = b->t,
-                                .R = b->R,
-                                .S = S,
-                                .h = H,
-                                .low = LOW,
-                                .eps = 1e-6f,
-                                .hyper = room_take(b, R * wide * 4),
-                                .add = room_take(b, R * H * 4),
-                                .inj = room_take(b, R * S * 4),
-                                .gamma = room_take(b, wide * 4),
-                                .norm_x = room_take(b, R * wide * 4),
-                                .norm_q = room_take(b, R * GPU_ACTS_BYTES(wide)),
-                                .low_x = room_take(b, R * LOW * 4),
-                                .to_x = room_take(b, R * H * 4),
-                                .to_q = room_take(b, R * GPU_ACTS_BYTES(H)),
-                                .bad = room_take(b, 4),
-                                .down = matrix(b, MATRIX_Q4, LOW, S * H),
-                                .up = matrix(b, MATRIX_Q4, S * H, LOW),
-                                .inject = &inject,
-                                .apart = apart};
+    struct gpu_hyper x = {.d = b->d,
+                          .t = b->t,
+                          .R = b->R,
+                          .S = S,
+                          .h = H,
+                          .low = LOW,
+                          .eps = 1e-6f,
+                          .hyper = room_take(b, R * wide * 4),
+                          .add = room_take(b, R * H * 4),
+                          .inj = room_take(b, R * S * 4),
+                          .gamma = room_take(b, wide * 4),
+                          .norm_x = room_take(b, R * wide * 4),
+                          .norm_q = room_take(b, R * GPU_ACTS_BYTES(wide)),
+                          .low_x = room_take(b, R * LOW * 4),
+                          .to_x = room_take(b, R * H * 4),
+                          .to_q = room_take(b, R * GPU_ACTS_BYTES(H)),
+                          .bad = room_take(b, 4),
+                          .down = matrix(b, MATRIX_Q4, LOW, S * H),
+                          .up = matrix(b, MATRIX_Q4, S * H, LOW),
+                          .inject = &inject,
+                          .apart = apart};
+    x.room = room_take(b, gpu_hyper_room(&x));
     return gpu_hyper_record(&x, e);
 }
 
@@ -168,36 +177,40 @@ static int route(struct bench *b, struct err *e)
 
 enum { RECORD = INTER * H * 3 / 64 * 36 };
 
-/* Rows share no expert; each repeat has a table of its own. */
+/* Each repeat has a table of its own; rows choose K of the experts there are, in turn. */
 static int moe(struct bench *b, struct err *e)
 {
     size_t R = (size_t)b->R;
-    u64 pairs = (u64)b->R * K, table[ROWS * K];
-    for (u64 i = 0; i < pairs; i++)
+    u64 pairs = (u64)b->R * K, table[E];
+    const u64 experts = pairs < E ? pairs : E;
+    for (u64 i = 0; i < experts; i++)
         table[i] = weights_take(b, RECORD);
+    b->products += (double)pairs * INTER * H * 3;
     u64 at = b->table.address + (u64)b->repeat * sizeof table;
-    int rc = device_upload(b->d, &b->table, at - b->table.address, table, pairs * 8, e);
+    int rc = device_upload(b->d, &b->table, at - b->table.address, table, experts * 8, e);
     if (rc)
         return rc;
-    const struct gpu_moe x = {.d = b->d,
-                              .t = b->t,
-                              .R = b->R,
-                              .K = K,
-                              .h = H,
-                              .inter = INTER,
-                              .shared_inter = INTER,
-                              .q = room_take(b, R * GPU_ACTS_BYTES(H)),
-                              .table = at,
-                              .route = b->table.address + REPEATS * sizeof table,
-                              .weight = room_take(b, R * K * 4),
-                              .open = room_take(b, R * 4),
-                              .act = room_take(b, R * K * GPU_ACTS_BYTES(INTER)),
-                              .shared_act = room_take(b, R * GPU_ACTS_BYTES(INTER)),
-                              .to = room_take(b, R * H * 4),
-                              .gate = matrix(b, MATRIX_Q4, INTER, H),
-                              .up = matrix(b, MATRIX_Q4, INTER, H),
-                              .down = matrix(b, MATRIX_Q4, H, INTER),
-                              .depth = b->depth};
+    struct gpu_moe x = {.d = b->d,
+                        .t = b->t,
+                        .R = b->R,
+                        .E = E,
+                        .K = K,
+                        .h = H,
+                        .inter = INTER,
+                        .shared_inter = INTER,
+                        .q = room_take(b, R * GPU_ACTS_BYTES(H)),
+                        .table = at,
+                        .route = b->table.address + REPEATS * sizeof table,
+                        .weight = room_take(b, R * K * 4),
+                        .open = room_take(b, R * 4),
+                        .act = room_take(b, R * K * GPU_ACTS_BYTES(INTER)),
+                        .shared_act = room_take(b, R * GPU_ACTS_BYTES(INTER)),
+                        .to = room_take(b, R * H * 4),
+                        .gate = matrix(b, MATRIX_Q4, INTER, H),
+                        .up = matrix(b, MATRIX_Q4, INTER, H),
+                        .down = matrix(b, MATRIX_Q4, H, INTER),
+                        .depth = b->depth};
+    x.room = room_take(b, gpu_moe_room(&x));
     return gpu_moe_record(&x, e);
 }
 
@@ -249,6 +262,7 @@ static int measure(struct bench *b, const char *name, job_fn *job, struct err *e
     double ns[RUNS];
     int rc = 0;
     b->taken = 0;
+    b->products = 0;
     tape_begin(b->t);
     tape_stamp(b->t);
     for (int i = 0; !rc && i < REPEATS; i++) {
@@ -271,9 +285,9 @@ static int measure(struct bench *b, const char *name, job_fn *job, struct err *e
     if (rc)
         return rc;
     qsort(ns, RUNS, sizeof *ns, by_value);
-    double bytes = (double)b->taken / REPEATS;
-    printf("%-14s R %2d   %9.1f us   %8.2f MB read   %7.1f GB/s", name, b->R, ns[RUNS / 2] / 1e3,
-           bytes / 1e6, bytes / ns[RUNS / 2]);
+    double bytes = (double)b->taken / REPEATS, products = b->products / REPEATS;
+    printf("%-14s R %4d   %9.1f us   %8.2f MB read   %7.1f GB/s   %7.2f T products/s", name, b->R,
+           ns[RUNS / 2] / 1e3, bytes / 1e6, bytes / ns[RUNS / 2], products / ns[RUNS / 2] / 1e3);
     if (b->form)
         printf("   %d x %d, %d under way", b->form->outs, b->form->rows, b->form->depth);
     if (b->depth)
@@ -314,7 +328,7 @@ static int measure_depths(struct bench *b, const char *name, job_fn *job, struct
     return rc;
 }
 
-static int all(struct bench *b, struct err *e)
+static int all(struct bench *b, const int *rows, int n, struct err *e)
 {
     static const struct {
         const char *name;
@@ -328,11 +342,14 @@ static int all(struct bench *b, struct err *e)
                 {"route", route},
                 {"experts", moe},
                 {"head", head}};
-    static const int rows[] = {1, 2, 4, 8, 16};
     int rc = 0;
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
-        for (size_t r = 0; !rc && r < sizeof rows / sizeof rows[0]; r++) {
+        for (int r = 0; !rc && r < n; r++) {
             job_fn *job = jobs[i].job;
+            if (rows[r] > (job == scan   ? 16
+                           : job == head ? 64
+                                         : ROWS)) /* a room's, a step's most */
+                continue;
             b->R = rows[r];
             rc = measure(b, jobs[i].name, job, e);
             if (!rc && b->forms && job == moe)
@@ -357,16 +374,16 @@ static int fill(struct bench *b, const struct device_buffer *to, struct err *e)
     return rc;
 }
 
-static int open_all(struct bench *b, size_t mib, struct err *e)
+static int open_all(struct bench *b, size_t mib, int rows, struct err *e)
 {
-    u32 *routes = mem_zalloc(REPEATS * ROWS * K * 2 + ROWS * K, 4);
-    size_t routes_at = (size_t)REPEATS * ROWS * K * 8;
+    u32 *routes = mem_zalloc(REPEATS * E * 2 + ROWS * K, 4);
+    size_t routes_at = (size_t)REPEATS * E * 8;
     for (u32 i = 0; i < ROWS * K; i++)
-        routes[routes_at / 4 + i] = i;
+        routes[routes_at / 4 + i] = i % E;
     int rc = device_open(NULL, &b->d, e);
     rc = rc ? rc : tape_open(b->d, 2, &b->t, e);
     rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, mib << 20, &b->weights, e);
-    rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, ROOM, &b->room, e);
+    rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, ROOM + (size_t)rows * ROOM_ROW, &b->room, e);
     rc = rc ? rc : fill(b, &b->weights, e);
     rc = rc ? rc : fill(b, &b->room, e);
     rc = rc ? rc : device_take(b->d, DEVICE_LOCAL, routes_at + ROWS * K * 4, &b->table, e);
@@ -384,10 +401,22 @@ int main(int argc, char **argv)
     struct err e = {0};
     size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 2048;
     b.forms = argc > 2 && strcmp(argv[2], "forms") == 0;
-    int rc = open_all(&b, mib, &e);
+    int rows[ROWS_MAX] = {1, 2, 4, 8, 16, 32, 128, 512}, n = 8;
+    for (int i = 2; !b.forms && i < argc && i - 2 < ROWS_MAX; i++) {
+        rows[i - 2] = (int)strtol(argv[i], NULL, 10);
+        n = i - 1;
+        if (rows[i - 2] < 1 || rows[i - 2] > ROWS) {
+            fprintf(stderr, "bench_gpu_kernels: rows are 1 to %d\n", ROWS);
+            return 1;
+        }
+    }
+    int most = 0;
+    for (int i = 0; i < n; i++)
+        most = rows[i] > most ? rows[i] : most;
+    int rc = open_all(&b, mib, most, &e);
     if (!rc) {
         printf("%s, %zu MiB of weights\n", device_about(b.d)->name, mib);
-        rc = all(&b, &e);
+        rc = all(&b, rows, n, &e);
     }
     if (rc)
         fprintf(stderr, "bench_gpu_kernels: %s\n", e.msg);

@@ -11,8 +11,6 @@
 
 static struct aid_gpu g;
 
-enum { ROWS = 9 };
-
 /* One read of R rows, on the host. */
 struct model {
     int R, S, h, low;
@@ -23,21 +21,22 @@ struct model {
 
 static void model_init(struct model *m, int R, int S, int h, int low)
 {
+    const size_t rows = (size_t)R;
     size_t wide = (size_t)S * (size_t)h;
     *m = (struct model){.R = R, .S = S, .h = h, .low = low};
-    m->hyper = mem_array(ROWS * wide, 4);
-    m->add = mem_array(ROWS * (size_t)h, 4);
-    m->inj = mem_array(ROWS * (size_t)S, 4);
+    m->hyper = mem_array(rows * wide, 4);
+    m->add = mem_array(rows * (size_t)h, 4);
+    m->inj = mem_array(rows * (size_t)S, 4);
     m->gamma = mem_array(wide, 4);
     m->norm = mem_array(wide, 4);
     m->u = mem_array(wide, 4);
-    m->mixed = mem_array(ROWS * (size_t)h, 4);
+    m->mixed = mem_array(rows * (size_t)h, 4);
     m->norm_q = mem_zalloc(1, GPU_ACTS_BYTES(wide));
     m->low_q = mem_zalloc(1, GPU_ACTS_BYTES((size_t)low));
-    m->mixed_q = mem_zalloc(ROWS, GPU_ACTS_BYTES((size_t)h));
-    model_floats(m->hyper, ROWS * wide);
-    model_floats(m->add, ROWS * (size_t)h);
-    model_floats(m->inj, ROWS * (size_t)S);
+    m->mixed_q = mem_zalloc(rows, GPU_ACTS_BYTES((size_t)h));
+    model_floats(m->hyper, rows * wide);
+    model_floats(m->add, rows * (size_t)h);
+    model_floats(m->inj, rows * (size_t)S);
     model_floats(m->gamma, wide);
     model_matrix_init(&m->down, 4, low, (int)wide);
     model_matrix_init(&m->up, 4, (int)wide, low);
@@ -115,7 +114,7 @@ static struct gpu_matrix matrix_of(const struct model_matrix *m)
 
 static struct gpu_hyper hyper_of(struct model *m, struct gpu_matrix *inject)
 {
-    size_t h = (size_t)m->h, wide = (size_t)m->S * h, R = (size_t)m->R;
+    size_t rows = (size_t)m->R, h = (size_t)m->h, wide = (size_t)m->S * h;
     const u32 none = 0xFFFFFFFF;
     model_put(&g, &m->down);
     model_put(&g, &m->up);
@@ -130,15 +129,15 @@ static struct gpu_hyper hyper_of(struct model *m, struct gpu_matrix *inject)
         .low = m->low,
         .first = 5,
         .eps = 1e-6f,
-        .hyper = aid_gpu_put(&g, m->hyper, R * wide * 4),
-        .add = aid_gpu_put(&g, m->add, R * h * 4),
-        .inj = aid_gpu_put(&g, m->inj, R * (size_t)m->S * 4),
+        .hyper = aid_gpu_put(&g, m->hyper, rows * wide * 4),
+        .add = aid_gpu_put(&g, m->add, rows * h * 4),
+        .inj = aid_gpu_put(&g, m->inj, rows * (size_t)m->S * 4),
         .gamma = aid_gpu_put(&g, m->gamma, wide * 4),
-        .norm_x = aid_gpu_room(&g, R * wide * 4),
-        .norm_q = aid_gpu_room(&g, R * GPU_ACTS_BYTES(wide)),
-        .low_x = aid_gpu_room(&g, R * (size_t)m->low * 4),
-        .to_x = aid_gpu_room(&g, R * h * 4),
-        .to_q = aid_gpu_room(&g, R * GPU_ACTS_BYTES(h)),
+        .norm_x = aid_gpu_room(&g, rows * wide * 4),
+        .norm_q = aid_gpu_room(&g, rows * GPU_ACTS_BYTES(wide)),
+        .low_x = aid_gpu_room(&g, rows * (size_t)m->low * 4),
+        .to_x = aid_gpu_room(&g, rows * h * 4),
+        .to_q = aid_gpu_room(&g, rows * GPU_ACTS_BYTES(h)),
         .bad = aid_gpu_put(&g, &none, 4),
         .down = matrix_of(&m->down),
         .up = matrix_of(&m->up),
@@ -153,16 +152,18 @@ static void read_is_right(int R, int S, int h, int low)
     struct err e = {0};
     const u32 none = 0xFFFFFFFF;
     model_init(&m, R, S, h, low);
+    const size_t rows = (size_t)R;
     struct gpu_hyper x = hyper_of(&m, &inject);
+    x.room = aid_gpu_room(&g, gpu_hyper_room(&x));
     aid_gpu_begin(&g);
     assert_ok(gpu_hyper_record(&x, &e), e);
     aid_gpu_end(&g);
     for (int r = 0; r < R; r++)
         model_read(&m, r);
-    same("hyper", x.hyper, m.hyper, (size_t)R * (size_t)S * (size_t)h * 4);
-    same("inj", x.inj, m.inj, (size_t)R * (size_t)S * 4);
-    same("mixed", x.to_x, m.mixed, (size_t)R * (size_t)h * 4);
-    same("mixed, as activations", x.to_q, m.mixed_q, (size_t)R * GPU_ACTS_BYTES((size_t)h));
+    same("hyper", x.hyper, m.hyper, rows * (size_t)S * (size_t)h * 4);
+    same("inj", x.inj, m.inj, rows * (size_t)S * 4);
+    same("mixed", x.to_x, m.mixed, rows * (size_t)h * 4);
+    same("mixed, as activations", x.to_q, m.mixed_q, rows * GPU_ACTS_BYTES((size_t)h));
     same("bad", x.bad, &none, 4);
     model_free(&m);
     aid_gpu_reset(&g);
@@ -178,12 +179,14 @@ static void reads_of_all_shapes(void **state)
     read_is_right(2, 5, 960, 64);
 }
 
-/* From nine rows on norms have a dispatch of their own. */
+/* From nine rows on norms have a dispatch of their own, from a dozen on products too. */
 static void reads_of_many_rows(void **state)
 {
     (void)state;
     read_is_right(9, 3, 576, 64);
     read_is_right(9, 4, 1088, 128);
+    read_is_right(12, 3, 192, 64);
+    read_is_right(35, 4, 320, 320);
 }
 
 /* The add alone; rows with something that is not finite are noted, the lowest of them. */

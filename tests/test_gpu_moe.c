@@ -132,7 +132,7 @@ static void routes_are_right(void **state)
 
 /* --- experts --- */
 
-enum { EXPERTS = 5, K = 3 };
+enum { EXPERTS = 5, K = 3, MOE_ROWS = 90 };
 
 struct expert_model {
     struct model_matrix m[3]; /* gate, up, down */
@@ -184,8 +184,8 @@ struct moe_model {
     struct expert_model expert[EXPERTS], shared;
     uint8_t *q;
     u64 table[EXPERTS];
-    u32 route[17 * K];
-    float weight[17 * K], open[17], *to;
+    u32 route[MOE_ROWS * K];
+    float weight[MOE_ROWS * K], open[MOE_ROWS], *to;
 };
 
 static void moe_init(struct moe_model *m, int h, int inter, int shared_inter, int R)
@@ -255,6 +255,7 @@ static void moe_is_right(int h, int inter, int shared_inter, int R)
         .d = g.device,
         .t = g.tape,
         .R = R,
+        .E = EXPERTS,
         .K = K,
         .h = h,
         .inter = inter,
@@ -271,6 +272,7 @@ static void moe_is_right(int h, int inter, int shared_inter, int R)
         .up = matrix_of(&m.shared.m[1]),
         .down = matrix_of(&m.shared.m[2]),
     };
+    x.room = aid_gpu_room(&g, gpu_moe_room(&x));
     aid_gpu_begin(&g);
     assert_ok(gpu_moe_record(&x, &e), e);
     aid_gpu_end(&g);
@@ -293,6 +295,15 @@ static void experts_are_right(void **state)
     moe_is_right(192, 64, 128, 17);
     moe_is_right(1024, 128, 64, 2);
     moe_is_right(1280, 320, 320, 1);
+}
+
+/* From some rows on they are sorted by expert, and go in tiles. */
+static void experts_of_many_rows(void **state)
+{
+    (void)state;
+    moe_is_right(128, 64, 64, 24);
+    moe_is_right(1088, 128, 64, 33);
+    moe_is_right(192, 192, 320, MOE_ROWS);
 }
 
 /* --- the best token --- */
@@ -347,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(routes_are_right),
         cmocka_unit_test(experts_are_right),
+        cmocka_unit_test(experts_of_many_rows),
         cmocka_unit_test(best_of_all_sizes),
     };
     aid_gpu_open(&g);

@@ -63,6 +63,7 @@ static struct gpu_hyper hyper_of(const struct gpu *g, const struct hyper_job *j)
                               .norm_x = m->norm.x,
                               .norm_q = m->norm.q,
                               .low_x = m->low.x,
+                              .room = m->many,
                               .bad = m->bad};
 }
 

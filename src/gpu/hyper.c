@@ -114,6 +114,62 @@ static int mix_record(const struct gpu_hyper *x, struct err *e)
     return 0;
 }
 
+/* --- many rows: weights of `up` are read once for a tile of them --- */
+
+enum { TILE_ROWS = 12 };
+
+static int low_record(const struct gpu_hyper *x, u64 q, struct err *e)
+{
+    const struct hyper_low_params p = {x->low_x, q, 1 / (float)x->S, (u32)x->low};
+    const struct kernel *k;
+    int rc = device_kernel(x->d, "hyper_low", NULL, 0, &k, e);
+    if (!rc)
+        tape_dispatch(x->t, k, &p, sizeof p,
+                      (struct grid){((u32)x->low / 8 + 255) / 256, (u32)x->R, 1});
+    return rc;
+}
+
+static int gate_record(const struct gpu_hyper *x, u64 gate, struct err *e)
+{
+    const struct hyper_gate_params p = {.gate = gate,
+                                        .norm = x->norm_x,
+                                        .x = x->to_x,
+                                        .q = x->to_q,
+                                        .by_S = 1 / (float)x->S,
+                                        .h = (u32)x->h,
+                                        .S = (u32)x->S};
+    const struct kernel *k;
+    int rc = device_kernel(x->d, "hyper_gate", NULL, 0, &k, e);
+    if (!rc)
+        tape_dispatch(x->t, k, &p, sizeof p,
+                      (struct grid){((u32)x->h / 8 + 255) / 256, (u32)x->R, 1});
+    return rc;
+}
+
+static size_t low_bytes(const struct gpu_hyper *x)
+{
+    return ((size_t)x->R * GPU_ACTS_BYTES((size_t)x->low) + 255) / 256 * 256;
+}
+
+size_t gpu_hyper_room(const struct gpu_hyper *x)
+{
+    return low_bytes(x) + (size_t)x->R * (size_t)x->S * (size_t)x->h * sizeof(float);
+}
+
+static int mix_many_record(const struct gpu_hyper *x, struct err *e)
+{
+    const u64 low = x->room, gate = x->room + low_bytes(x);
+    const struct gpu_linear l = {x->d, x->t, 0, low, x->R};
+    const struct gpu_product up = {x->up, gate, x->S * x->h};
+    int rc = low_record(x, low, e);
+    tape_barrier(x->t);
+    rc = rc ? rc : gpu_linear_record(&l, &up, 1, e);
+    tape_barrier(x->t);
+    rc = rc ? rc : gate_record(x, gate, e);
+    tape_barrier(x->t);
+    return rc;
+}
+
 int gpu_hyper_record(const struct gpu_hyper *x, struct err *e)
 {
     const struct gpu_linear in = {x->d, x->t, x->norm_x, x->norm_q, x->R};
@@ -130,7 +186,7 @@ int gpu_hyper_record(const struct gpu_hyper *x, struct err *e)
     if (rc)
         return rc;
     tape_barrier(x->t);
-    return mix_record(x, e);
+    return x->R >= TILE_ROWS && x->room ? mix_many_record(x, e) : mix_record(x, e);
 }
 
 int gpu_hyper_record_add(const struct gpu_hyper *x, struct err *e)

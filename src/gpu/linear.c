@@ -174,6 +174,6 @@ int gpu_linear_quantise(const struct gpu_linear *l, int n, struct err *e)
         return rc;
     assert(n % 64 == 0);
     struct quantise_params p = {.x = l->x, .q = l->q, .n = (u32)n};
-    tape_dispatch(l->t, cut.k, &p, sizeof p, (struct grid){((u32)n / 8 + 255) / 256, (u32)l->R, 1});
+    tape_dispatch(l->t, k, &p, sizeof p, (struct grid){((u32)n / 8 + 255) / 256, (u32)l->R, 1});
     return 0;
 }

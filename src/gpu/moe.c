@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "gpu/tile.h"
+
 int gpu_route_record(const struct gpu_route *x, struct err *e)
 {
     const struct gpu_linear in = {x->d, x->t, x->x, x->q, x->R};
@@ -89,9 +91,171 @@ static int down_record(const struct gpu_moe *x, struct err *e)
     return 0;
 }
 
+/* --- many rows --- */
+
+/* From so many rows on they are sorted by expert. */
+enum { SORT_ROWS = 24 };
+
+/* Rows of a tile: as an expert has on average, or the fewest there are. */
+static int tile_rows(const struct gpu_moe *x)
+{
+    return x->R * x->K / x->E + 1;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What lies in the room, aligned to 256. */
+struct room {
+    u64 list, tiles;    /* u32 [R][K]; struct gpu_tile [tiles_max] */
+    u64 routed, shared; /* f32 [R][K][2][inter] or [h]; [R][2][shared_inter] or [h] */
+    size_t tiles_max, bytes;
+};
+
+static struct room room_of(const struct gpu_moe *x)
+{
+    const size_t R = (size_t)x->R, pairs = R * (size_t)x->K, h = (size_t)x->h;
+    struct room r = {.tiles_max = pairs / 16 + 1 + (size_t)x->E};
+    const size_t bytes[] = {pairs * sizeof(u32), r.tiles_max * sizeof(struct gpu_tile),
+                            pairs * most(2 * (size_t)x->inter, h) * sizeof(float),
+                            R * most(2 * (size_t)x->shared_inter, h) * sizeof(float)};
+    u64 *const at[] = {&r.list, &r.tiles, &r.routed, &r.shared};
+    for (int i = 0; i < 4; i++) {
+        *at[i] = x->room + r.bytes;
+        r.bytes += (bytes[i] + 255) / 256 * 256;
+    }
+    return r;
+}
+
+size_t gpu_moe_room(const struct gpu_moe *x)
+{
+    return room_of(x).bytes;
+}
+
+static int sort_record(const struct gpu_moe *x, const struct room *r, u32 rows, u32 n_tiles,
+                       struct err *e)
+{
+    const u32 constants[] = {(u32)x->E};
+    const struct moe_sort_params p = {.route = x->route,
+                                      .list = r->list,
+                                      .tiles = r->tiles,
+                                      .pairs = (u32)(x->R * x->K),
+                                      .n_tiles = n_tiles,
+                                      .rows = rows};
+    const struct kernel *k;
+    int rc = device_kernel(x->d, "moe_sort", constants, 1, &k, e);
+    if (!rc)
+        tape_dispatch(x->t, k, &p, sizeof p, (struct grid){1, 1, 1});
+    return rc;
+}
+
+/* Activations of n columns of `rows` rows. */
+static int act_record(const struct gpu_moe *x, u64 from, u64 to, int n, int rows, struct err *e)
+{
+    const struct moe_act_params p = {from, to, (u32)n, (u32)rows};
+    const struct kernel *k;
+    int rc = device_kernel(x->d, "moe_act", NULL, 0, &k, e);
+    u32 items = (u32)rows * ((u32)n / 8);
+    if (!rc)
+        tape_dispatch(x->t, k, &p, sizeof p, (struct grid){(items + 255) / 256, 1, 1});
+    return rc;
+}
+
+static int sum_record(const struct gpu_moe *x, const struct room *r, struct err *e)
+{
+    const struct moe_sum_params p = {.table = x->table,
+                                     .route = x->route,
+                                     .weight = x->weight,
+                                     .open = x->open,
+                                     .routed = r->routed,
+                                     .of_shared = r->shared,
+                                     .to = x->to,
+                                     .h = (u32)x->h,
+                                     .K = (u32)x->K};
+    const struct kernel *k;
+    int rc = device_kernel(x->d, "moe_sum", NULL, 0, &k, e);
+    if (!rc)
+        tape_dispatch(x->t, k, &p, sizeof p, (struct grid){((u32)x->h + 255) / 256, (u32)x->R, 1});
+    return rc;
+}
+
+/* A product of all tiles; q: activations of cols columns, one row for `share` pairs. */
+struct routed {
+    u64 q;
+    int cols, outputs, share, matrix, n_matrices;
+};
+
+static int routed_record(const struct gpu_moe *x, const struct room *r, const struct routed *w,
+                         u32 n_tiles, struct err *e)
+{
+    const struct gpu_tile_shape s = {
+        .cols = w->cols, .rows = tile_rows(x), .outputs = w->outputs * w->n_matrices};
+    const struct moe_tile_params p = {.x = w->q,
+                                      .to = r->routed,
+                                      .table = x->table,
+                                      .list = r->list,
+                                      .tiles = r->tiles,
+                                      .share = (u32)w->share,
+                                      .elements = (u32)(x->h * x->inter),
+                                      .outputs = (u32)w->outputs,
+                                      .matrix = (u32)w->matrix,
+                                      .n_matrices = (u32)w->n_matrices};
+    struct gpu_tiling t;
+    int rc = gpu_tiling_make(x->d, "moe", &s, &t, e);
+    if (rc)
+        return rc;
+    u32 blocks = ((u32)w->outputs + t.outputs - 1) / t.outputs;
+    tape_dispatch(x->t, t.k, &p, sizeof p, (struct grid){blocks * (u32)w->n_matrices, n_tiles, 1});
+    return 0;
+}
+
+/* gate and up of the shared expert, side by side; or down. */
+static int shared_record(const struct gpu_moe *x, const struct room *r, bool down, struct err *e)
+{
+    const struct gpu_linear l = {x->d, x->t, 0, down ? x->shared_act : x->q, x->R};
+    const int n = x->shared_inter;
+    const struct gpu_product in[] = {{x->gate, r->shared, 2 * n},
+                                     {x->up, r->shared + (u64)n * sizeof(float), 2 * n}};
+    const struct gpu_product out = {x->down, r->shared, x->h};
+    return gpu_linear_record(&l, down ? &out : in, down ? 1 : 2, e);
+}
+
+static int sorted_record(const struct gpu_moe *x, struct err *e)
+{
+    const struct room r = room_of(x);
+    const struct routed up = {x->q, x->h, x->inter, x->K, 0, 2};
+    const struct routed down = {x->act, x->inter, x->h, 1, 2, 1};
+    struct gpu_tiling t;
+    const struct gpu_tile_shape s = {.cols = x->h, .rows = tile_rows(x), .outputs = 2 * x->inter};
+    int rc = gpu_tiling_make(x->d, "moe", &s, &t, e);
+    if (rc)
+        return rc;
+    u32 pairs = (u32)(x->R * x->K),
+        n_tiles = pairs / t.rows + (pairs < (u32)x->E ? pairs : (u32)x->E);
+    assert(n_tiles <= r.tiles_max);
+    rc = sort_record(x, &r, t.rows, n_tiles, e);
+    rc = rc ? rc : shared_record(x, &r, false, e);
+    tape_barrier(x->t);
+    rc = rc ? rc : routed_record(x, &r, &up, n_tiles, e);
+    rc = rc ? rc : act_record(x, r.shared, x->shared_act, x->shared_inter, x->R, e);
+    tape_barrier(x->t);
+    rc = rc ? rc : act_record(x, r.routed, x->act, x->inter, x->R * x->K, e);
+    rc = rc ? rc : shared_record(x, &r, true, e);
+    tape_barrier(x->t);
+    rc = rc ? rc : routed_record(x, &r, &down, n_tiles, e);
+    tape_barrier(x->t);
+    rc = rc ? rc : sum_record(x, &r, e);
+    tape_barrier(x->t);
+    return rc;
+}
+
 int gpu_moe_record(const struct gpu_moe *x, struct err *e)
 {
     assert(x->h % 64 == 0 && x->inter % 64 == 0 && x->shared_inter % 64 == 0);
+    if (x->R >= SORT_ROWS)
+        return sorted_record(x, e);
     int rc = up_record(x, e);
     return rc ? rc : down_record(x, e);
 }

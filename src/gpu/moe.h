@@ -2,8 +2,9 @@
  *
  * Experts are found by a layer's table on the device, by number of expert (params.h); whoever fills
  * it sees to it that the records stay. Outputs are added in routing order, then the shared
- * expert's, so nothing depends on where a record lies. h, inter and shared inter are multiples of
- * 64. */
+ * expert's, so nothing depends on where a record lies. Many rows are sorted by expert, so that the
+ * weights of each are read once for all rows of a tile; the bits are the same. h, inter and shared
+ * inter are multiples of 64. */
 #ifndef GPU_MOE_H
 #define GPU_MOE_H
 
@@ -27,14 +28,17 @@ int gpu_route_record(const struct gpu_route *x, struct err *e);
 struct gpu_moe {
     struct device *d;
     struct tape *t;
-    int R, K, h, inter, shared_inter;
+    int R, E, K, h, inter, shared_inter;
     u64 q;                            /* activations [R][h] */
     u64 table, route, weight, open;   /* u64 [E]; as above */
     u64 act, shared_act;              /* room: activations [R][K][inter], [R][shared_inter] */
+    u64 room;                         /* gpu_moe_room bytes */
     u64 to;                           /* f32 [R][h] */
     struct gpu_matrix gate, up, down; /* the shared expert, Q4 */
     int depth; /* for measuring: groups of weights under way in a lane; 0: as is best */
 };
+/* Bytes of x->room for x->R rows, or fewer. */
+size_t gpu_moe_room(const struct gpu_moe *x);
 /* Ends with a barrier. */
 int gpu_moe_record(const struct gpu_moe *x, struct err *e);
 

@@ -1,5 +1,7 @@
 /* Where everything is that a step works in: four rooms, placed by one list. */
 #include "gpu/head.h"
+#include "gpu/hyper.h"
+#include "gpu/moe.h"
 #include "gpu/state.h"
 
 /* n elements of `bytes` bytes: their device address, 0 while counting. */
@@ -41,8 +43,17 @@ static void moe_place(struct gpu *g, struct layout room[ROOMS], size_t rows)
     m->routes = routes(c, room, rows);
     m->ahead = routes(c, room, ENGINE_ROWS_MAX);
     m->ahead_x = acts(local, ENGINE_ROWS_MAX, c->h);
-    m->act = acts(local, rows * (size_t)c->K, c->inter);
-    m->shared_act = acts(local, rows, c->shared_inter);
+    m->act = put(local, rows * (size_t)c->K, GPU_ACTS_BYTES((size_t)c->inter));
+    m->shared_act = put(local, rows, GPU_ACTS_BYTES((size_t)c->shared_inter));
+    const struct gpu_moe moe = {.R = (int)rows,
+                                .E = c->E,
+                                .K = c->K,
+                                .h = c->h,
+                                .inter = c->inter,
+                                .shared_inter = c->shared_inter};
+    const struct gpu_hyper hyper = {.R = (int)rows, .S = c->S, .h = c->h, .low = c->lowrank};
+    size_t of_moe = gpu_moe_room(&moe), of_hyper = gpu_hyper_room(&hyper);
+    m->many = put(local, 1, of_moe > of_hyper ? of_moe : of_hyper);
 }
 
 static void qsa_place(struct gpu *g, struct layout *l, size_t rows)
