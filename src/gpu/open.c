@@ -13,7 +13,11 @@
 #include "model/identity.h"
 #include "stream/budget.h"
 
-enum { CHUNK_DEFAULT = 256 };
+/* Tokens of a prompt at once. The weights of an expert are read once for a chunk: with thousands
+ * of tokens many name the same; scratch may take a sixteenth of a GPU's memory for that.
+ *
+ * H200, 8 layers, 4,096 tokens: 10,700 tok/s at 2,048, 12,400 at 4,096. */
+enum { CHUNK_DEFAULT = 256, CHUNK_DISCRETE = 4096, CHUNK_SHARE = 16 };
 
 static int check_model(const struct weights *w, const struct engine_options *o, struct err *e);
 static int resolve_options(struct gpu *g, const struct engine_options *o, struct err *e);
@@ -250,12 +254,16 @@ static int share_memory(struct gpu *g, struct budget *b, struct share *s, struct
                                .slot_bytes = slot,
                                .slots_min = stream_slots_min(store),
                                .slots_max = all};
-    g->base.chunk = o->chunk ? o->chunk : CHUNK_DEFAULT;
+    const bool own = device_about(g->device)->kind == DEVICE_DISCRETE;
+    g->base.chunk = o->chunk ? o->chunk : own ? CHUNK_DISCRETE : CHUNK_DEFAULT;
     for (;; g->base.chunk /= 2) {
         struct err why = {0};
         size_t room[ROOMS];
         g->rows = g->base.chunk < ENGINE_ROWS_MAX ? ENGINE_ROWS_MAX : g->base.chunk;
         count_rooms(g, room);
+        if (!o->chunk && g->base.chunk > CHUNK_DEFAULT &&
+            room[ROOM_LOCAL] > device_limit(g) / CHUNK_SHARE)
+            continue;
         wish.scratch = room[ROOM_SHARED] + room[ROOM_BACK] + room[ROOM_HOST];
         wish.dense = !unified ? 0 : o->device_memory ? device_limit(g) : device_bytes(g, room);
         int rc = check_device(g, room, &why);
