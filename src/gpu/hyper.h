@@ -1,8 +1,8 @@
 /* The gated residual on a device: S parallel streams of width h, read into one and written back.
  * src/cpu/hyper.c has the equations. Few rows take two dispatches: add, norm and both products of
- * the norm; the rest, with the product back to all streams in its middle. Many rows take three, with
- * the norm for itself, or five, with that product too, so that its weights are read once for a tile
- * of rows. No bit depends on that.
+ * the norm; the rest, with the product back to all streams in its middle. Many rows take three,
+ * with the norm for itself, or five, with that product too, so that its weights are read once for a
+ * tile of rows. No bit depends on that.
  *
  * h and lowrank are multiples of 64; `up` is quantised. Sums of squares go over 64 lanes, eight
  * elements in a row to a lane, which meet in pairs of neighbours. */
