@@ -4,7 +4,7 @@
 # uses the library could be linked statically.
 set -eu
 : "${CHERENKOV_BUILD:=build/release}"
-libs="jansson pcre2-8 utf8proc xxhash edit uring microhttpd config"
+libs="jansson pcre2-8 utf8proc xxhash edit uring microhttpd config ncurses tinfo"
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 
@@ -36,6 +36,7 @@ static() {
     pkg-config --libs jansson libpcre2-8 libutf8proc libxxhash libedit libmicrohttpd libconfig |
         sed 's/-ljansson/-l:libjansson.a/'
     [ ! -e "$(cc -print-file-name=liburing.so)" ] || echo -luring
+    ! pkg-config --exists ncurses || pkg-config --libs ncurses
 }
 # shellcheck disable=SC2046 # words
 cc "$CHERENKOV_BUILD/src/cli/main.o" "$CHERENKOV_BUILD/internal.a" $(static) -lm -lpthread \

@@ -278,8 +278,10 @@ static int share_memory(struct gpu *g, struct budget *b, struct share *s, struct
         s->tier = tier_bytes(g, left);
         s->resident = unified && !o->device_memory ? fits && !pool_asked(o) && b->slots == all
                                                    : fits && s->tier && !pool_asked(o);
-        if (s->resident)
+        if (s->resident) {
+            s->tier = left;
             b->slots = wish.slots_min; /* what records pass through at open */
+        }
         return 0;
     }
 }

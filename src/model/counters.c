@@ -56,6 +56,7 @@ struct layer_counters counters_layers(const struct counters *c)
         sum.prefetch_late += x->prefetch_late;
         sum.prefetch_wasted += x->prefetch_wasted;
         sum.cut += x->cut;
+        sum.device_hits += x->device_hits;
         sum.reads += x->reads;
         sum.read_bytes += x->read_bytes;
     }
