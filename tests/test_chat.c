@@ -285,10 +285,47 @@ static void test_terminal_goes(void **state)
     }
 }
 
+/* A Ctrl-C while an answer is being written, to somebody who reads slowly, is no failure to write. */
+static void test_interrupt_while_writing(void **state)
+{
+    (void)state;
+    int in[2], out[2], status;
+    char text[4096];
+    assert_int_equal(pipe(in) | pipe(out), 0);
+    assert_true(fcntl(out[1], F_SETPIPE_SZ, sizeof text) >= 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        execl(aid_program(), "cherenkov", "chat", store, "--greedy", "--ignore-eos", NULL);
+        _exit(127);
+    }
+    assert_int_equal(write(in[1], "Hello!\n", 7), 7);
+    close(in[1]);
+    int there = 0;
+    while (there < (int)sizeof text - 16) { /* until a token more does not fit */
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        assert_int_equal(ioctl(out[0], FIONREAD, &there), 0);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    kill(pid, SIGINT);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    close(out[1]);
+    while (read(out[0], text, sizeof text) > 0)
+        ;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    close(in[0]);
+    close(out[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pipe), cmocka_unit_test(test_reuse), cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_terminal), cmocka_unit_test(test_terminal_goes)};
+        cmocka_unit_test(test_pipe),          cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_commands),      cmocka_unit_test(test_terminal),
+        cmocka_unit_test(test_terminal_goes), cmocka_unit_test(test_interrupt_while_writing)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,9 +1,11 @@
 /* What `run` and `chat` share: see answer.h. */
 #include "cli/answer.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/interrupt.h"
@@ -84,10 +86,20 @@ int answer_model_options(const struct answer_flags *a, const char *command,
     return 0;
 }
 
+/* Not by stdio: a Ctrl-C in the middle of its write is an error that it remembers. */
 int answer_print(void *ctx, const char *text, size_t len)
 {
     (void)ctx;
-    return fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0;
+    if (fflush(stdout))
+        return 1;
+    while (len) {
+        const ssize_t n = write(STDOUT_FILENO, text, len);
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            return 1;
+        text += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
 }
 
 static bool interrupted(void *ctx)

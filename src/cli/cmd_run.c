@@ -79,8 +79,9 @@ static int answer(struct job *j, struct err *e)
     if (!rc && r.finish == FINISH_INTERRUPTED && !interrupt_asked())
         rc = err_sys(e, "writing to standard output failed");
     if (!rc) {
-        putchar('\n');
-        fflush(stdout);
+        rc = answer_print(NULL, "\n", 1) ? err_sys(e, "writing to standard output failed") : 0;
+    }
+    if (!rc) {
         answer_figures(j->m, &r, &o);
         if (r.finish == FINISH_INTERRUPTED)
             rc = interrupt_check(e);
