@@ -138,7 +138,7 @@ static void test_any_drafts_give_the_same_text(void **state)
     json_int_t n_right = 0;
     (void)state;
     for (int drafts = 0; drafts <= 3; drafts++) {
-        char word[8];
+        char word[12];
         struct aid_server s;
         snprintf(word, sizeof word, "%d", drafts);
         aid_serve(&s, store,

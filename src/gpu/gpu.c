@@ -132,11 +132,8 @@ static bool keeps(const struct gpu *g, int R)
     return !g->options.observe && (g->experts.resident || most <= g->experts.slots_max);
 }
 
-static int step_run(struct gpu *g, struct batch *b, struct err *e)
+static int step_start(struct gpu *g, struct batch *b, struct err *e)
 {
-    struct batch cells;
-    if (g->options.drafts && gpu_mtp_cells(g, b, wide_of(g, b), &cells))
-        b->cells = &cells;
     int rc = gpu_rows_begin(g, b, e);
     if (rc)
         return rc;
@@ -152,6 +149,16 @@ static int step_run(struct gpu *g, struct batch *b, struct err *e)
                                  .first = b->first_head,
                                  .n_heads = b->n_heads};
     return gpu_batch_run(g, b, &key, step_record, e);
+}
+
+static int step_run(struct gpu *g, struct batch *b, struct err *e)
+{
+    struct batch cells;
+    if (g->options.drafts && gpu_mtp_cells(g, b, wide_of(g, b), &cells))
+        b->cells = &cells;
+    const int rc = step_start(g, b, e);
+    b->cells = NULL;
+    return rc;
 }
 
 static int gpu_step(struct engine *base, const struct row *rows, int R, const bool *want,

@@ -90,7 +90,7 @@ int gpu_sequence_restore(struct engine *base, struct sequence *s, const void *da
                          struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
-    struct copy x;
+    struct copy x = {.s = s};
     int len = 0, rc = gpu_wait(g, e);
     rc = rc ? rc : copy_open(s, &x, e);
     const struct save_form f = form_of(&x);

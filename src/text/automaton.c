@@ -2,6 +2,7 @@
  * double; number 0 of a table means free. */
 #include "text/automaton.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -239,6 +240,7 @@ static int32_t make_state(struct automaton *a, unsigned flags)
     uint64_t mask = 2 * (uint64_t)a->cap_states - 1, at = hash & mask;
     for (; a->state_table[at]; at = (at + 1) & mask) {
         const struct state *s = &a->states[a->state_table[at]];
+        assert(!s->n || a->spots);
         if (s->n == a->n_set && s->flags == flags &&
             (!s->n || memcmp(a->spots + s->first, a->set, (size_t)s->n * sizeof *a->spots) == 0))
             return a->state_table[at];
