@@ -361,6 +361,7 @@ int main(void)
         cmocka_unit_test(experts_of_many_rows),
         cmocka_unit_test(best_of_all_sizes),
     };
+    aid_gpu_needs_near_buffers();
     aid_gpu_open(&g);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     aid_gpu_close(&g);

@@ -297,6 +297,36 @@ static void test_two_live_requests_have_two_names(void **state)
     wait_running(0);
 }
 
+static int status_of(const char *host, const char *headers)
+{
+    struct buf text = BUF_INIT;
+    struct aid_answer a;
+    buf_printf(&text, "GET /v1/requests HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", host,
+               headers);
+    const int fd = aid_http_connect(server.url);
+    aid_http_send(fd, buf_str(&text));
+    aid_http_read(fd, &a);
+    const int status = a.status;
+    aid_answer_free(&a);
+    buf_free(&text);
+    close(fd);
+    return status;
+}
+
+static void test_pages_of_others_are_kept_out(void **state)
+{
+    (void)state;
+    const char *own = server.url + strlen("http://");
+    char origin[128];
+    snprintf(origin, sizeof origin, "Origin: %s\r\n", server.url);
+    assert_int_equal(status_of(own, origin), 200);
+    assert_int_equal(status_of("localhost", ""), 200);
+    assert_int_equal(status_of(own, "Origin: http://evil.example\r\n"), 403);
+    assert_int_equal(status_of(own, "Origin: null\r\n"), 403);
+    assert_int_equal(status_of("evil.example", "Origin: http://evil.example\r\n"), 403);
+    assert_int_equal(status_of("evil.example:8080", ""), 403);
+}
+
 static void test_health_models_metrics(void **state)
 {
     struct aid_answer a;
@@ -367,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_a_slow_reader_is_dropped_alone),
         cmocka_unit_test(test_cancelling_by_name),
         cmocka_unit_test(test_two_live_requests_have_two_names),
+        cmocka_unit_test(test_pages_of_others_are_kept_out),
         cmocka_unit_test(test_health_models_metrics),
         cmocka_unit_test(test_figures),
     };

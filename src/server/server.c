@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/anthropic.h"
+#include "server/browser.h"
 #include "server/control.h"
 #include "server/listen.h"
 #include "server/ollama.h"
@@ -289,6 +290,20 @@ static bool allowed(struct server *s, const struct exchange *x)
     return ok;
 }
 
+/* Without keys: not for pages of other origins. A name is looked at where only this machine can be
+ * the client; others may call the server as they like. */
+static bool is_foreign(struct server *s, const struct exchange *x)
+{
+    static const char loopback[] = "http://127.";
+    const char *host = exchange_header(x, "Host");
+    const bool here = strncmp(buf_str(&s->address), loopback, strlen(loopback)) == 0;
+    pthread_rwlock_rdlock(&s->lock);
+    const bool open = s->keys.n == 0;
+    pthread_rwlock_unlock(&s->lock);
+    return open && (!browser_may_ask(exchange_header(x, "Origin"), host, s->o.cors) ||
+                    (here && !s->o.cors && !browser_host_is_local(host)));
+}
+
 static void refuse_with(struct exchange *x, int status, const char *why)
 {
     struct wrong w = {0};
@@ -324,6 +339,10 @@ static void handle(void *ctx, struct exchange *x)
         refuse_with(x, 405, "this path wants another method");
     else if (!r)
         refuse_with(x, 404, "there is nothing at this path; docs/api.md lists what there is");
+    else if (!r->open && is_foreign(s, x))
+        refuse_with(x, 403,
+                    "a page of another origin, or another name for this machine; "
+                    "--cors-origin or --api-key-file lets it in");
     else if (!r->open && !allowed(s, x))
         refuse_with(x, 401, "this server wants an API key: Authorization: Bearer KEY");
     else
