@@ -285,7 +285,7 @@ static void test_terminal_goes(void **state)
     }
 }
 
-/* A Ctrl-C while an answer is being written, to somebody who reads slowly, is no failure to write. */
+/* A Ctrl-C while an answer is being written, to somebody who reads slowly, is no failure. */
 static void test_interrupt_while_writing(void **state)
 {
     (void)state;
