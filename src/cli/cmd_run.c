@@ -76,11 +76,9 @@ static int answer(struct job *j, struct err *e)
     if (answer_options(&j->answer, j->m, &o, e))
         return -e->code;
     int rc = generate(j->m, j->seq, &j->prompt, &o, &r, e);
-    if (!rc && r.finish == FINISH_INTERRUPTED && !interrupt_asked())
+    if (!rc &&
+        ((r.finish == FINISH_INTERRUPTED && !interrupt_asked()) || answer_print(NULL, "\n", 1)))
         rc = err_sys(e, "writing to standard output failed");
-    if (!rc) {
-        rc = answer_print(NULL, "\n", 1) ? err_sys(e, "writing to standard output failed") : 0;
-    }
     if (!rc) {
         answer_figures(j->m, &r, &o);
         if (r.finish == FINISH_INTERRUPTED)
