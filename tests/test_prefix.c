@@ -454,14 +454,14 @@ static void test_turns(void **state)
         assert_ok(tokenizer_encode(t, c, 1, false, &said, &e), e);
     assert_int_equal(said.n, strlen(answer));
     turns_keep(s, prompt, strlen(prompt), &ids, &said);
-    assert_ok(turns_encode(s, next, strlen(next), &got, &e), e);
+    assert_ok(turns_encode(s, next, strlen(next), 100, &got, &e), e);
     assert_ok(tokenizer_encode(t, " five six", 9, false, &rest, &e), e);
     assert_int_equal(got.n, ids.n + said.n + rest.n);
     assert_memory_equal(got.ids, ids.ids, ids.n * sizeof *ids.ids);
     assert_memory_equal(got.ids + ids.n, said.ids, said.n * sizeof *said.ids);
     assert_memory_equal(got.ids + ids.n + said.n, rest.ids, rest.n * sizeof *rest.ids);
     got.n = 0;
-    assert_ok(turns_encode(s, "one two thre", 12, &got, &e), e);
+    assert_ok(turns_encode(s, "one two thre", 12, 100, &got, &e), e);
     rest.n = 0;
     assert_ok(tokenizer_encode(t, "one two thre", 12, false, &rest, &e), e);
     assert_int_equal(got.n, rest.n);

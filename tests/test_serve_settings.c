@@ -194,6 +194,11 @@ static void test_a_long_prompt_is_refused_in_a_clients_words(void **state)
                         "included: shorten it");
     assert_string_equal(aid_string(v, "error.code"), "context_length_exceeded");
     json_decref(v);
+    v = aid_ask(&s, "/v1/completions", "{'prompt': 'one two three four five six'}", 400);
+    assert_string_equal(aid_string(v, "error.message"),
+                        "the prompt has more tokens than this server's context holds, 4, answer "
+                        "included: shorten it");
+    json_decref(v);
     assert_int_equal(aid_serve_stop(&s), 0);
 }
 

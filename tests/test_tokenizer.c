@@ -16,6 +16,8 @@
 #include "text/detok.h"
 #include "text/tokenizer.h"
 
+enum { LONGEST = 32 }; /* no token of the demonstration model has so many bytes */
+
 static struct tokenizer *open_tokenizer(const char *path)
 {
     struct err e = {0};
@@ -222,6 +224,39 @@ static void test_linear(void **state)
     tokenizer_close(t);
 }
 
+/* Of a text that has too many ids no more are made than tell so: 15 MB without a blank, for a
+ * context of 4,096, kept a server's threads for half a minute. */
+static void test_no_more_ids_than_wanted(void **state)
+{
+    (void)state;
+    static const char *const units[] = {"a",          "zq",           "the ",
+                                        "<|im_end|>", "\u0301\u0323", "<|im_end"};
+    struct tokenizer *t = open_tokenizer(DEMO);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        struct err e = {0};
+        struct buf b = BUF_INIT;
+        struct tokens some = {0}, all = {0};
+        while (b.len < 100000)
+            buf_puts(&b, units[i]);
+        encode(t, buf_str(&b), false, &all);
+        for (size_t most = 0; most < 100; most += 33) {
+            some.n = 0;
+            assert_ok(tokenizer_encode_most(t, b.data, b.len, most, &some, &e), e);
+            assert_in_range(some.n, most + 1, (most + 1) * LONGEST);
+            /* the last ids may be those of a piece's beginning */
+            assert_memory_equal(some.ids, all.ids, most * 3 / 4 * sizeof *all.ids);
+        }
+        some.n = 0;
+        assert_ok(tokenizer_encode_most(t, b.data, b.len, all.n, &some, &e), e);
+        assert_int_equal(some.n, all.n);
+        assert_memory_equal(some.ids, all.ids, all.n * sizeof *all.ids);
+        buf_free(&b);
+        tokens_free(&some);
+        tokens_free(&all);
+    }
+    tokenizer_close(t);
+}
+
 /* Cutting the text of a call into pieces that were seen before must not change ids: a long text of
  * few words equals its words one by one. */
 static void test_repeated_pieces(void **state)
@@ -356,11 +391,17 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),         cmocka_unit_test(test_lookup),
-        cmocka_unit_test(test_plain),           cmocka_unit_test(test_invalid_text),
-        cmocka_unit_test(test_linear),          cmocka_unit_test(test_huge_file),
-        cmocka_unit_test(test_repeated_pieces), cmocka_unit_test(test_detok_bytes),
-        cmocka_unit_test(test_detok_special),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_lookup),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_invalid_text),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_huge_file),
+        cmocka_unit_test(test_repeated_pieces),
+        cmocka_unit_test(test_detok_bytes),
+        cmocka_unit_test(test_detok_special),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_no_more_ids_than_wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,11 @@ static int check_length(const struct reply *r, struct err *e)
     const int ctx = r->server->model->ctx;
     if (n < (size_t)ctx)
         return 0;
+    if (r->ask.text.len && n > (size_t)ctx) /* what came behind was not encoded */
+        return ERR(e, E_LIMIT,
+                   "the prompt has more tokens than this server's context holds, %d, answer "
+                   "included: shorten it",
+                   ctx);
     return ERR(e, E_LIMIT,
                "the prompt has %zu tokens and this server's context holds %d, answer included: "
                "shorten it",

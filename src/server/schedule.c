@@ -244,7 +244,7 @@ int schedule_encode(struct schedule *s, const char *text, size_t len, struct tok
 {
     if (!s->turns)
         return ERR(e, E_UNSUPPORTED, "the model was opened without a tokenizer");
-    return turns_encode(s->turns, text, len, out, e);
+    return turns_encode(s->turns, text, len, (size_t)s->m->ctx, out, e);
 }
 
 int schedule_list(struct schedule *s, struct request_view *out, int most)

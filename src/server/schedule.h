@@ -50,7 +50,8 @@ void schedule_drain(struct schedule *s);
 bool schedule_idle(struct schedule *s, double seconds);
 
 /* The ids of a rendered prompt, appended to out; like tokenizer_encode, but turns that this server
- * generated have the ids they were generated with. From any thread. */
+ * generated have the ids they were generated with, and of a text with more ids than the context
+ * holds not all are given, but more than that. From any thread. */
 int schedule_encode(struct schedule *s, const char *text, size_t len, struct tokens *out,
                     struct err *e);
 

@@ -161,7 +161,8 @@ static int continue_ids(struct reply *r, const char *more, size_t len, struct er
     size_t i;
     json_array_foreach(
         list, i, id) if (tokens_push(ids, (int32_t)json_integer_value(id), e)) return -e->code;
-    return tokenizer_encode(r->server->model->tokenizer, more, len, false, ids, e);
+    const struct model *m = r->server->model;
+    return tokenizer_encode_most(m->tokenizer, more, len, (size_t)m->ctx, ids, e);
 }
 
 /* a->text becomes what was fed and said, and what is new; the last turn ended with IM_END. */

@@ -127,7 +127,8 @@ void turns_keep(struct turns *s, const char *text, size_t len, const struct toke
     pthread_mutex_unlock(&s->lock);
 }
 
-int turns_encode(struct turns *s, const char *text, size_t len, struct tokens *out, struct err *e)
+int turns_encode(struct turns *s, const char *text, size_t len, size_t most, struct tokens *out,
+                 struct err *e)
 {
     const size_t before = out->n;
     size_t known = 0;
@@ -141,7 +142,7 @@ int turns_encode(struct turns *s, const char *text, size_t len, struct tokens *o
     }
     pthread_mutex_unlock(&s->lock);
     if (!rc)
-        rc = tokenizer_encode(s->tokenizer, text + known, len - known, false, out, e);
+        rc = tokenizer_encode_most(s->tokenizer, text + known, len - known, most, out, e);
     if (rc)
         out->n = before;
     return rc;

@@ -16,7 +16,9 @@ void turns_close(struct turns *s);
 /* text [len] is what prompt was encoded from, said what followed it. Forgets rather than fails. */
 void turns_keep(struct turns *s, const char *text, size_t len, const struct tokens *prompt,
                 const struct tokens *said);
-/* The ids of a text, appended. E_FORMAT: it is not UTF-8. */
-int turns_encode(struct turns *s, const char *text, size_t len, struct tokens *out, struct err *e);
+/* The ids of a text, appended, as tokenizer_encode_most gives them: some of them, and more than
+ * `most`, if there are more than that. E_FORMAT: it is not UTF-8. */
+int turns_encode(struct turns *s, const char *text, size_t len, size_t most, struct tokens *out,
+                 struct err *e);
 
 #endif

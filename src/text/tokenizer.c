@@ -15,6 +15,7 @@ enum {
     KEY_MAX = 26,       /* longer pieces are rarely seen twice */
     SLOTS_MAX = 1 << 13,
     TEXT_PER_SLOT = 16, /* bytes of text for which a slot is worth making */
+    NFC_SHRINKS = 3,    /* form C has at least a third of a text's bytes */
 };
 
 /* A piece seen before in this text: its ids are out[at .. at + n) of this call. */
@@ -30,6 +31,7 @@ struct encoder {
     bool plain;
     struct tokens *out;
     size_t base; /* out->n when the call began */
+    size_t most; /* ids of this call: with more it is full, and stops */
     struct pretoken_run run;
     struct bpe_work work;
     struct buf nfc, name;
@@ -80,23 +82,42 @@ static void encoder_free(struct encoder *c)
     mem_free(c->slots);
 }
 
-int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bool plain,
-                     struct tokens *out, struct err *e)
+static bool is_full(const struct encoder *c)
 {
-    struct encoder c = {.t = t, .plain = plain, .out = out, .base = out->n};
+    return c->out->n - c->base > c->most;
+}
+
+static int encode(struct encoder *c, const char *text, size_t len, struct err *e)
+{
     if (len > TEXT_MAX)
         return ERR(e, E_LIMIT, "text has %zu bytes, at most %d are encoded at once", len, TEXT_MAX);
     size_t valid = utf8_valid_prefix(text, len);
     if (valid < len)
         return ERR(e, E_FORMAT, "text: byte %zu (0x%02x) is not valid UTF-8", valid,
                    (unsigned char)text[valid]);
-    int rc = len ? encoder_init(&c, len, e) : 0;
+    struct err why = {0};
+    int rc = len ? encoder_init(c, len, &why) : 0;
     if (len && !rc)
-        rc = encode_text(&c, text, len, e);
-    encoder_free(&c);
-    if (rc)
-        out->n = c.base;
-    return rc;
+        rc = encode_text(c, text, len, &why);
+    encoder_free(c);
+    if (is_full(c) || !rc)
+        return 0;
+    c->out->n = c->base;
+    return ERR(e, why.code, "%s", why.msg);
+}
+
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bool plain,
+                     struct tokens *out, struct err *e)
+{
+    struct encoder c = {.t = t, .plain = plain, .out = out, .base = out->n, .most = SIZE_MAX};
+    return encode(&c, text, len, e);
+}
+
+int tokenizer_encode_most(const struct tokenizer *t, const char *text, size_t len, size_t most,
+                          struct tokens *out, struct err *e)
+{
+    struct encoder c = {.t = t, .out = out, .base = out->n, .most = most};
+    return encode(&c, text, len, e);
 }
 
 /* A piece that is a token by its name. */
@@ -131,9 +152,19 @@ static int repeat_ids(struct encoder *c, const struct slot *slot, struct err *e)
     return rc;
 }
 
+/* Of n bytes in which a token has at most `longest`: so many that they surely fill what is left. */
+static size_t enough_bytes(const struct encoder *c, size_t n, size_t longest)
+{
+    const size_t left = c->most - (c->out->n - c->base);
+    return n / longest > left ? (left + 1) * longest : n;
+}
+
 static int encode_piece(void *ctx, const char *s, size_t n, struct err *e)
 {
     struct encoder *c = ctx;
+    if (is_full(c))
+        return ERR(e, E_LIMIT, "the text has more than %zu tokens", c->most); /* ends the search */
+    n = enough_bytes(c, n, c->t->longest);
     if (n == 1)
         return tokens_push(c->out, c->t->bpe.byte_id[(unsigned char)*s], e);
     if (n > KEY_MAX || !c->slots)
@@ -158,7 +189,7 @@ static int cut_added(struct encoder *c, const struct added *set, const char *s, 
     struct added_hit hit;
     size_t at = 0;
     int rc = 0;
-    while (!rc && !c->plain && added_find(set, s, len, at, &hit)) {
+    while (!rc && !c->plain && !is_full(c) && added_find(set, s, len, at, &hit)) {
         rc = next(c, s + at, hit.from - at, e);
         rc = rc ? rc : tokens_push(c->out, hit.id, e);
         at = hit.to;
@@ -171,11 +202,22 @@ static int split_text(struct encoder *c, const char *s, size_t len, struct err *
     return pretoken_split(&c->run, s, len, e);
 }
 
+/* Of a text that is not normal, what is enough; all of it where added tokens could take blanks. */
+static size_t enough_text(const struct encoder *c, const char *s, size_t len)
+{
+    size_t n = c->t->normalized.n ? len : enough_bytes(c, len, NFC_SHRINKS * c->t->longest);
+    while (n < len && ((unsigned char)s[n] & 0xC0) == 0x80)
+        n++;
+    return n;
+}
+
 static int normalize_text(struct encoder *c, const char *s, size_t len, struct err *e)
 {
+    if (is_full(c))
+        return 0;
     if (c->t->nfc && !nfc_is_normal(s, len)) {
         buf_clear(&c->nfc);
-        int rc = nfc_put(s, len, &c->nfc, e);
+        int rc = nfc_put(s, enough_text(c, s, len), &c->nfc, e);
         if (rc)
             return rc;
         s = buf_str(&c->nfc);

@@ -49,6 +49,11 @@ void tokenizer_close(struct tokenizer *t);
  * tokens inside the text are not recognised and come out as ordinary text. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bool plain,
                      struct tokens *out, struct err *e);
+/* The same without `plain`, for who has no use for more than `most` ids: a text that has more gives
+ * more than `most`, which are not all of it, after work in proportion to `most` (but for looking at
+ * the text once). */
+int tokenizer_encode_most(const struct tokenizer *t, const char *text, size_t len, size_t most,
+                          struct tokens *out, struct err *e);
 /* Bytes of a token (not always whole UTF-8), borrowed; an id with no token gives len 0. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *len);
 /* Appends the text of ids; bytes that are no UTF-8 become U+FFFD. Skips special tokens if asked. */

@@ -315,11 +315,21 @@ static int load_added(struct loader *l, struct err *e)
     return rc;
 }
 
+static size_t longest_token(const struct vocab *v)
+{
+    size_t longest = 1;
+    for (int32_t i = 0; i < v->n; i++)
+        longest = v->tokens[i].bytes_len > longest ? v->tokens[i].bytes_len : longest;
+    return longest;
+}
+
 static int load(struct loader *l, struct err *e)
 {
     int rc = load_model(l, e);
     rc = rc ? rc : load_normalizer(l, e);
     rc = rc ? rc : load_pretoken(l, e);
     rc = rc ? rc : check_decoder(l, e);
-    return rc ? rc : load_added(l, e);
+    rc = rc ? rc : load_added(l, e);
+    l->t->longest = longest_token(&l->t->vocab);
+    return rc;
 }

@@ -17,6 +17,7 @@ struct tokenizer {
     bool ignore_merges; /* a piece that is a token is that token, whatever merges would make */
     struct bpe bpe;
     struct vocab vocab;
+    size_t longest; /* token, in bytes; at least 1 */
 };
 
 #endif
