@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -202,6 +203,57 @@ static void test_a_long_prompt_is_refused_in_a_clients_words(void **state)
     assert_int_equal(aid_serve_stop(&s), 0);
 }
 
+enum { LARGE = 4, LARGE_MESSAGES = 60000, SMALL = 8 };
+
+/* A request that takes long to read: many messages. */
+static char *large_request(void)
+{
+    struct buf b = BUF_INIT;
+    buf_puts(&b, "{'messages': [{'role': 'user', 'content': 'x'}");
+    for (int i = 1; i < LARGE_MESSAGES; i++)
+        buf_puts(&b, ", {'role': 'user', 'content': 'x'}");
+    buf_puts(&b, "]}");
+    char *text = mem_strdup(buf_str(&b));
+    buf_free(&b);
+    return text;
+}
+
+/* Reading two such requests kept both HTTP threads, and nobody was answered for half a minute. */
+static void test_large_requests_keep_nobody_waiting(void **state)
+{
+    struct aid_server s;
+    struct aid_answer a;
+    int fds[LARGE];
+    char *text = large_request();
+    (void)state;
+    aid_serve(&s, store, (const char *const[]){"--log-requests", NULL});
+    for (int i = 0; i < LARGE; i++)
+        fds[i] = aid_begin(&s, "/v1/chat/completions", text);
+    for (int i = 0; i < SMALL; i++) {
+        aid_http(s.url, "GET", "/health", "", NULL, &a);
+        assert_int_equal(a.status, 200);
+        aid_answer_free(&a);
+    }
+    for (int i = 0; i < LARGE; i++) {
+        char c;
+        assert_int_equal(recv(fds[i], &c, 1, MSG_PEEK | MSG_DONTWAIT), -1); /* not yet */
+    }
+    close(fds[0]); /* one that leaves while it is read, or before */
+    for (int i = 1; i < LARGE; i++) {
+        aid_http_read(fds[i], &a);
+        assert_int_equal(a.status, 400); /* too long */
+        aid_answer_free(&a);
+        close(fds[i]);
+    }
+    aid_serve_said(&s, " 499 in ");
+    json_decref(aid_ask(&s, "/v1/chat/completions", HELLO, 200));
+    close(aid_begin(&s, "/v1/chat/completions", text));
+    const int fd = aid_begin(&s, "/v1/chat/completions", text);
+    assert_int_equal(aid_serve_stop(&s), 0); /* in the middle of reading */
+    close(fd);
+    mem_free(text);
+}
+
 static void test_a_unix_socket(void **state)
 {
     struct aid_server s;
@@ -225,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_a_request_that_runs_may_end),
         cmocka_unit_test(test_requests_are_logged_without_what_they_say),
         cmocka_unit_test(test_a_long_prompt_is_refused_in_a_clients_words),
+        cmocka_unit_test(test_large_requests_keep_nobody_waiting),
         cmocka_unit_test(test_a_unix_socket),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -118,6 +118,14 @@ bool exchange_rename(struct exchange *x, const char *id)
     return good;
 }
 
+bool exchange_is_gone(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    const bool gone = x->gone;
+    pthread_mutex_unlock(&x->lock);
+    return gone;
+}
+
 void exchange_attach(struct exchange *x, const struct exchange_owner *owner, void *ctx)
 {
     pthread_mutex_lock(&x->lock);

@@ -72,6 +72,8 @@ bool exchange_rename(struct exchange *x, const char *id);
 /* Who answers later keeps the exchange, and releases it after reply or end. */
 void exchange_keep(struct exchange *x);
 void exchange_release(struct exchange *x);
+/* Whether its client left, so that nobody would read an answer. */
+bool exchange_is_gone(struct exchange *x);
 /* owner->gone is called, at most once and from any thread, when the client left before the answer
  * was whole; owner->drop when the exchange itself is freed. Once for an exchange. */
 struct exchange_owner {

@@ -140,6 +140,8 @@ int server_open(const struct server_options *o, const struct server_settings *se
     if (!rc)
         rc = pump_open(&s->pump, e);
     if (!rc)
+        rc = preparer_open(s, &s->preparer, e);
+    if (!rc)
         rc = listen_open(o->listen, &fd, &s->address, e);
     if (!rc)
         rc = http_start(&(struct http_options){.listen_fd = fd,
@@ -231,6 +233,7 @@ void server_close(struct server *s)
     if (s->http)
         http_stop(s->http);
     close_control(s);
+    preparer_close(s->preparer);
     while (s->pump && pump_replies(s->pump))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     meter_close(s->meter);
@@ -328,6 +331,15 @@ static void preflight(struct exchange *x)
     exchange_reply(x, 204, NULL, &nothing);
 }
 
+/* What is large must not keep an HTTP thread. */
+static void answer(struct server *s, struct exchange *x, const struct route *r)
+{
+    if (exchange_body(x)->len < PREPARER_BODY_MIN)
+        r->answer(s, x);
+    else if (!preparer_give(s->preparer, x, r->answer))
+        refuse_with(x, 503, "many large requests wait to be read: try again later");
+}
+
 static void handle(void *ctx, struct exchange *x)
 {
     struct server *s = ctx;
@@ -346,7 +358,7 @@ static void handle(void *ctx, struct exchange *x)
     else if (!r->open && !allowed(s, x))
         refuse_with(x, 401, "this server wants an API key: Authorization: Bearer KEY");
     else
-        r->answer(s, x);
+        answer(s, x, r);
 }
 
 static bool is_for_control(const struct exchange *x)

@@ -10,6 +10,7 @@
 #include "server/kept.h"
 #include "server/keys.h"
 #include "server/meter.h"
+#include "server/preparer.h"
 #include "server/reply.h"
 #include "server/server.h"
 
@@ -20,6 +21,7 @@ struct server {
     struct http *control;    /* NULL: none */
     struct buf control_path; /* of its socket, "": none */
     struct pump *pump;
+    struct preparer *preparer;
     struct model *model;       /* borrowed; set before `schedule` */
     struct schedule *schedule; /* owned */
     struct meter *meter;       /* owned; of `schedule` */
