@@ -144,6 +144,74 @@ static void test_a_request_that_runs_may_end(void **state)
     aid_rmdir(s.dir);
 }
 
+static void expect_busy_and_closing(const struct aid_server *s, const char *method,
+                                    const char *path)
+{
+    struct aid_answer a;
+    const int fd = aid_http_connect(s->url);
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", method,
+               path);
+    aid_http_send(fd, buf_str(&text));
+    aid_http_read(fd, &a);
+    char *retry = aid_answer_header(&a, "Retry-After");
+    char *connection = aid_answer_header(&a, "Connection");
+    assert_int_equal(a.status, 503);
+    assert_non_null(retry);
+    assert_non_null(connection);
+    assert_string_equal(connection, "close");
+    mem_free(retry);
+    mem_free(connection);
+    buf_free(&text);
+    aid_answer_free(&a);
+    close(fd);
+}
+
+/* They were cut, a stream without its end; and the health of a server that stops was a refused
+ * connection. */
+static void test_what_still_runs_at_the_end_is_cancelled(void **state)
+{
+    struct aid_server s;
+    struct aid_answer a;
+    struct err e = {0};
+    struct buf log = BUF_INIT;
+    static const char *const bodies[] = {
+        "{'prompt': 'Once', 'ignore_eos': true, 'stream': true}",
+        "{'prompt': 'Once', 'ignore_eos': true}",
+        "{'prompt': 'Once', 'ignore_eos': true, 'stream': true}", /* it waits */
+    };
+    int fds[3], status;
+    (void)state;
+    aid_serve(
+        &s, store,
+        (const char *const[]){"--sequences", "2", "--drain-time", "1", "--log-requests", NULL});
+    for (int i = 0; i < 3; i++)
+        fds[i] = aid_begin(&s, "/v1/completions", bodies[i]);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    kill(s.pid, SIGTERM);
+    aid_serve_said(&s, "stopping");
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    expect_busy_and_closing(&s, "GET", "/health");
+    expect_busy_and_closing(&s, "POST", "/v1/chat/completions");
+    for (int i = 0; i < 3; i++) {
+        aid_http_read(fds[i], &a);
+        assert_int_equal(a.status, 200);
+        assert_false(a.cut);
+        assert_non_null(strstr(buf_str(&a.body), "\"finish_reason\":\"cancelled\""));
+        aid_answer_free(&a);
+        close(fds[i]);
+    }
+    waitpid(s.pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    if (file_read_all(s.log, 1 << 20, &log, &e))
+        fail_msg("%s", e.msg);
+    assert_null(strstr(buf_str(&log), " 499 "));
+    buf_free(&log);
+    mem_free(s.log);
+    mem_free(s.url);
+    aid_rmdir(s.dir);
+}
+
 static void test_requests_are_logged_without_what_they_say(void **state)
 {
     struct aid_server s;
@@ -266,6 +334,7 @@ static void test_a_unix_socket(void **state)
     assert_string_equal(aid_string(v, "choices.0.finish_reason"), "length");
     json_decref(v);
     assert_int_equal(aid_serve_stop(&s), 0);
+    assert_false(file_exists(buf_str(&where) + strlen("unix:")));
     buf_free(&where);
 }
 
@@ -275,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_settings_are_printed_as_a_file),
         cmocka_unit_test(test_reload_takes_all_or_nothing),
         cmocka_unit_test(test_a_request_that_runs_may_end),
+        cmocka_unit_test(test_what_still_runs_at_the_end_is_cancelled),
         cmocka_unit_test(test_requests_are_logged_without_what_they_say),
         cmocka_unit_test(test_a_long_prompt_is_refused_in_a_clients_words),
         cmocka_unit_test(test_large_requests_keep_nobody_waiting),

@@ -74,9 +74,14 @@ int http_start(const struct http_options *o, struct http **out, struct err *e)
     return 0;
 }
 
-void http_quiesce(struct http *h)
+void http_drain(struct http *h)
 {
     atomic_store(&h->quiet, true);
+}
+
+void http_quiesce(struct http *h)
+{
+    http_drain(h);
     if (h->o.listen_fd < 0)
         return;
     MHD_quiesce_daemon(h->daemon);

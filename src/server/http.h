@@ -44,7 +44,8 @@ struct http_options {
 };
 
 int http_start(const struct http_options *o, struct http **out, struct err *e);
-void http_quiesce(struct http *h);  /* accepts no more connections; those that are open go on */
+void http_drain(struct http *h);    /* connections end with their next answer; new ones may come */
+void http_quiesce(struct http *h);  /* and none are accepted any more; those that are open go on */
 int http_exchanges(struct http *h); /* requests whose answers are not out yet */
 unsigned long http_answers(struct http *h, int class); /* of status 100 * class and above, so far */
 /* Ends what is still open and waits for the threads. Exchanges that are kept stay valid, and are

@@ -64,7 +64,7 @@ struct http {
     uint64_t n_begun;
     atomic_size_t bodies; /* bytes held */
     atomic_ulong answers[HTTP_CLASSES];
-    atomic_bool quiet, stopping; /* no new connections; ending */
+    atomic_bool quiet, stopping; /* connections end with their answer; ending */
     int epoll, wake;             /* the watch's */
     struct thread watcher;
 };

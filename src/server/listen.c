@@ -122,6 +122,12 @@ int listen_open(const char *address, int *fd, struct buf *shown, struct err *e)
     return rc;
 }
 
+int listen_remove(const char *address, struct err *e)
+{
+    const char *path = unix_path(address);
+    return path ? file_remove(path, e) : 0;
+}
+
 bool listen_is_local(const char *address)
 {
     return unix_path(address) || strncmp(address, "127.", 4) == 0 ||

@@ -211,8 +211,8 @@ int schedule_cancel(struct schedule *s, const char *name)
     int n = 0;
     struct ticket *t;
     pthread_mutex_lock(&s->lock);
-    for (int i = 0; *name && (t = ticket_at(s, i)); i++)
-        if (strcmp(t->name, name) == 0) {
+    for (int i = 0; (!name || *name) && (t = ticket_at(s, i)); i++)
+        if (!name || strcmp(t->name, name) == 0) {
             atomic_store(&t->cancel, true);
             n++;
         }

@@ -27,6 +27,7 @@ enum {
     CONTROL_CONNECTIONS = 32,
     CONTROL_IDLE_S = 30,
     CONTROL_BODY_MAX = 64 << 10,
+    LAST_WORDS_MS = 5000, /* for answers that were cancelled to end */
 };
 
 static const struct kept_options responses_kept = {
@@ -143,6 +144,7 @@ int server_open(const struct server_options *o, const struct server_settings *se
         rc = preparer_open(s, &s->preparer, e);
     if (!rc)
         rc = listen_open(o->listen, &fd, &s->address, e);
+    s->listening = !rc;
     if (!rc)
         rc = http_start(&(struct http_options){.listen_fd = fd,
                                                .connections = o->connections,
@@ -203,25 +205,39 @@ int server_ready(struct server *s, struct model *m, struct err *e)
     return 0;
 }
 
+/* A unix socket's file goes first, while nobody else can have put another in its place. */
+static void stop_listening(struct server *s)
+{
+    struct err e = {0};
+    if (s->listening && listen_remove(s->o.listen, &e))
+        log_say(LOG_WARN, "%s", e.msg);
+    s->listening = false;
+    if (s->http)
+        http_quiesce(s->http);
+}
+
 void server_drain(struct server *s, double seconds)
 {
     atomic_store(&s->draining, true);
-    http_quiesce(s->http);
+    http_drain(s->http);
     if (s->schedule) {
         schedule_drain(s->schedule);
         (void)schedule_idle(s->schedule, seconds);
     }
-    for (int ms = 0; pump_replies(s->pump) && ms < 1000 && seconds > 0; ms++)
+    stop_listening(s);
+    if (s->schedule)
+        (void)schedule_cancel(s->schedule, NULL);
+    for (int ms = 0; http_exchanges(s->http) && ms < LAST_WORDS_MS; ms++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 static void close_control(struct server *s)
 {
     struct err e = {0};
-    if (s->control)
-        http_stop(s->control);
     if (s->control_path.len && file_remove(buf_str(&s->control_path), &e))
         log_say(LOG_WARN, "%s", e.msg);
+    if (s->control)
+        http_stop(s->control);
 }
 
 /* http_stop loses every exchange, so that every reply cancels its tickets and ends. */
@@ -230,6 +246,7 @@ void server_close(struct server *s)
     if (!s)
         return;
     atomic_store(&s->draining, true);
+    stop_listening(s);
     if (s->http)
         http_stop(s->http);
     close_control(s);
@@ -331,6 +348,12 @@ static void preflight(struct exchange *x)
     exchange_reply(x, 204, NULL, &nothing);
 }
 
+/* A request for work; what only looks, or cancels, is answered as long as somebody can ask. */
+static bool is_work(const struct route *r)
+{
+    return strcmp(r->method, "POST") == 0 && r->answer != status_cancel;
+}
+
 /* What is large must not keep an HTTP thread. */
 static void answer(struct server *s, struct exchange *x, const struct route *r)
 {
@@ -357,6 +380,8 @@ static void handle(void *ctx, struct exchange *x)
                     "--cors-origin or --api-key-file lets it in");
     else if (!r->open && !allowed(s, x))
         refuse_with(x, 401, "this server wants an API key: Authorization: Bearer KEY");
+    else if (atomic_load(&s->draining) && is_work(r))
+        refuse_with(x, 503, "the server is about to stop and takes no more requests");
     else
         answer(s, x, r);
 }

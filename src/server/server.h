@@ -42,8 +42,8 @@ const char *server_address(const struct server *s); /* where, as clients write i
 int server_change(struct server *s, const struct server_settings *set, struct err *e);
 /* From now on requests are served by this model, borrowed until server_close. */
 int server_ready(struct server *s, struct model *m, struct err *e);
-/* Takes no new requests, and waits up to so many seconds for those that run; the rest is
- * cancelled by server_close. */
+/* Refuses new requests for answers, and waits up to so many seconds for those that run; then
+ * listens no more, cancels the rest, and gives their answers a moment to get out. */
 void server_drain(struct server *s, double seconds);
 void server_close(struct server *s); /* NULL is fine */
 

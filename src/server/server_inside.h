@@ -18,6 +18,7 @@ struct server {
     struct server_options o;
     struct http *http;
     struct buf address;
+    bool listening;          /* a unix socket's file is ours */
     struct http *control;    /* NULL: none */
     struct buf control_path; /* of its socket, "": none */
     struct pump *pump;
