@@ -1,7 +1,8 @@
-/* The threads that read large requests: what parses, renders and encodes megabytes takes seconds, in
+/* The threads that read large requests: to parse, render and encode megabytes takes seconds, in
  * which an HTTP thread would serve nobody. Small requests need no other thread.
  *
- * A request waits in a bounded queue, its connection asleep; whoever leaves meanwhile is not read. */
+ * A request waits in a bounded queue, its connection asleep; one whose client left meanwhile is not
+ * read. */
 #ifndef SERVER_PREPARER_H
 #define SERVER_PREPARER_H
 
