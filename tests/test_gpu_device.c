@@ -178,6 +178,49 @@ static void pages_of_the_host_are_used_in_place(void **state)
     aid_gpu_reset(&g);
 }
 
+/* Copies from the host's memory and back, each behind a tape and in front of one: more than may be
+ * under way at once. */
+static void copies_beside_tapes(void **state)
+{
+    (void)state;
+    enum { N = 1024, PARTS = 8, TIMES = 12 };
+    struct err e = {0};
+    struct device_buffer host, near;
+    const struct kernel *k = aid_gpu_kernel(&g, "copy", NULL, 0);
+    const size_t part = N * sizeof(uint32_t);
+    uint64_t copied = 0, ran = 0, last = 0;
+    assert_ok(device_take(g.device, DEVICE_BACK, 2 * PARTS * part, &host, &e), e);
+    assert_ok(device_take(g.device, DEVICE_LOCAL, 2 * PARTS * part, &near, &e), e);
+    uint32_t *x = host.host;
+    for (uint32_t t = 0; t < TIMES; t++) {
+        struct device_copy in[PARTS], out;
+        for (uint32_t i = 0; i < PARTS * N; i++)
+            x[i] = t * 0x10001 + i;
+        for (size_t i = 0; i < PARTS; i++) /* each to another place */
+            in[i] = (struct device_copy){&host, &near, i * part, (PARTS - 1 - i) * part, part};
+        assert_ok(device_copy(g.device, in, PARTS, ran, &copied, &e), e);
+        assert_int_equal(copied, last + PARTS);
+        struct copy_params p = copy_of(near.address, near.address + PARTS * part, PARTS * N);
+        device_after_copies(g.device, copied);
+        aid_gpu_begin(&g);
+        tape_dispatch(g.tape, k, &p, sizeof p, grid_of(PARTS * N));
+        tape_stamp(g.tape);
+        assert_ok(tape_end(g.tape, &e), e);
+        assert_ok(device_submit(g.device, g.tape, &ran, &e), e);
+        out = (struct device_copy){&near, &host, PARTS * part, PARTS * part, PARTS * part};
+        assert_ok(device_copy(g.device, &out, 1, ran, &last, &e), e);
+        assert_int_equal(last, copied + 1);
+        assert_ok(device_wait_copied(g.device, last, &e), e);
+        assert_true(device_copied(g.device, last) && device_done(g.device, ran));
+        for (uint32_t i = 0; i < PARTS * N; i++)
+            assert_int_equal(x[PARTS * N + i], x[(PARTS - 1 - i / N) * N + i % N]);
+    }
+    printf("note: copies on a queue of %s\n",
+           device_about(g.device)->copy_queue ? "their own" : "the tapes");
+    device_free(g.device, &host);
+    device_free(g.device, &near);
+}
+
 static void refusals_have_words(void **state)
 {
     (void)state;
@@ -259,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_tape_runs_again),
         cmocka_unit_test(stages_wait_for_the_host),
         cmocka_unit_test(pages_of_the_host_are_used_in_place),
+        cmocka_unit_test(copies_beside_tapes),
         cmocka_unit_test(refusals_have_words),
         cmocka_unit_test(times_are_told_at_the_end),
     };

@@ -98,6 +98,7 @@ static void check_all_fail(struct work *w, const char *words)
     const struct kernel *k;
     uint64_t value;
     char byte = 0;
+    const struct device_copy copy = {&w->buffer[1], &w->buffer[2], 0, 0, 4096};
     tape_begin(w->tape);
     tape_barrier(w->tape);
     const int rc[] = {
@@ -110,11 +111,13 @@ static void check_all_fail(struct work *w, const char *words)
         device_submit(w->d, w->tape, &value, &e),
         device_wait(w->d, 1, &e),
         device_release(w->d, 9, &e),
+        device_copy(w->d, &copy, 1, 0, &value, &e),
+        device_wait_copied(w->d, 0, &e),
     };
     for (size_t i = 0; i < sizeof rc / sizeof rc[0]; i++)
         assert_int_equal(rc[i], -E_IO);
     assert_non_null(strstr(e.msg, words));
-    assert_true(device_done(w->d, 1)); /* nothing to wait for */
+    assert_true(device_done(w->d, 1) && device_copied(w->d, 1)); /* nothing to wait for */
 }
 
 static void a_lost_device_stays_lost(void **state)
@@ -168,6 +171,27 @@ static void a_hung_device_is_given_up(void **state)
     work_close(&w);
 }
 
+/* A copy is a start like others; one behind a tape that waits for the host is let go with it. */
+static void a_copy_can_fail(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct work w = {.d = open_with("lost:3")};
+    uint64_t value, copied, go = 1;
+    assert_ok(work_open(&w, &e), e);
+    const struct device_copy copy = {&w.buffer[1], &w.buffer[2], 0, 0, 4096};
+    memset(w.buffer[1].host, 7, 4096);
+    memset(w.buffer[2].host, 0, 4096);
+    assert_ok(device_submit_ahead(w.d, &w.tape, 1, &go, &value, &e), e);
+    assert_ok(device_copy(w.d, &copy, 1, value, &copied, &e), e);
+    assert_false(device_copied(w.d, copied));
+    assert_int_equal(device_copy(w.d, &copy, 1, 0, &copied, &e), -E_IO);
+    assert_non_null(strstr(e.msg, "starting a copy"));
+    check_all_fail(&w, "the device is lost");
+    assert_memory_equal(w.buffer[1].host, w.buffer[2].host, 4096); /* it ran */
+    work_close(&w);
+}
+
 /* Lost while a tape waits for the host's release: it is let go, so that nothing runs when its
  * memory is freed. */
 static void what_waits_is_let_go(void **state)
@@ -211,7 +235,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_refusal_is_an_error), cmocka_unit_test(a_lost_device_stays_lost),
         cmocka_unit_test(a_wait_ends_in_an_error),   cmocka_unit_test(a_hung_device_is_given_up),
-        cmocka_unit_test(what_waits_is_let_go),      cmocka_unit_test(switches_are_checked),
+        cmocka_unit_test(what_waits_is_let_go),      cmocka_unit_test(a_copy_can_fail),
+        cmocka_unit_test(switches_are_checked),
     };
     struct aid_gpu g;
     aid_gpu_open(&g); /* skips where there is no device */

@@ -1,10 +1,10 @@
 /* Opening a device, starting tapes on it, waiting for them, and what happens when it fails; see
  * device.h.
  *
- * Two timelines order everything. `done` counts tapes that ended; `go` is the host's, and holds
- * back tapes that were submitted ahead. The host never blocks without a limit: a wait looks at
- * `done` often for spin_ns, because a blocking wait costs 27 us more on an H200, then sleeps in
- * slices until patience_ns have passed.
+ * Three timelines order everything. `tapes` and `copies` count what ended on the two queues; `go`
+ * is the host's, and holds back tapes that were submitted ahead. The host never blocks without a
+ * limit: a wait looks at its timeline often for spin_ns, because a blocking wait costs 27 us more
+ * on an H200, then sleeps in slices until patience_ns have passed.
  *
  *     open --submit, wait--> open --lost or late--> failed (every call says why) --> closed */
 #include "gpu/vulkan.h"
@@ -58,12 +58,14 @@ static int faults_read(struct device *d, struct err *e)
 /* Whether all that was submitted has ended, or can no longer run, within limit_ns. */
 static bool drain(struct device *d, uint64_t limit_ns)
 {
-    if (!d->done || !d->submitted)
+    const VkSemaphore all[] = {d->tapes.semaphore, d->copies.semaphore};
+    const uint64_t values[] = {d->tapes.started, d->copies.started};
+    if (!values[0] && !values[1])
         return true;
     VkSemaphoreWaitInfo w = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                             .semaphoreCount = 1,
-                             .pSemaphores = &d->done,
-                             .pValues = &d->submitted};
+                             .semaphoreCount = 2,
+                             .pSemaphores = all,
+                             .pValues = values};
     return d->vk.WaitSemaphores(d->handle, &w, limit_ns) != VK_TIMEOUT;
 }
 
@@ -117,14 +119,17 @@ static int create_device(struct device *d, struct err *e)
     if (matrix)
         extensions[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     float priority = 1;
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = d->found.family,
-                                     .queueCount = 1,
-                                     .pQueuePriorities = &priority};
+    const uint32_t families[] = {d->found.family, d->found.copy_family};
+    VkDeviceQueueCreateInfo queues[2];
+    for (int i = 0; i < 2; i++)
+        queues[i] = (VkDeviceQueueCreateInfo){.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                              .queueFamilyIndex = families[i],
+                                              .queueCount = 1,
+                                              .pQueuePriorities = &priority};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &on.base,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
+                               .queueCreateInfoCount = families[0] != families[1] ? 2 : 1,
+                               .pQueueCreateInfos = queues,
                                .enabledExtensionCount = n,
                                .ppEnabledExtensionNames = extensions};
     VkResult r = d->vk.CreateDevice(d->found.handle, &info, NULL, &d->handle);
@@ -133,7 +138,8 @@ static int create_device(struct device *d, struct err *e)
     int rc = vulkan_find_device(&d->vk, d->handle, e);
     if (rc)
         return rc;
-    d->vk.GetDeviceQueue(d->handle, d->found.family, 0, &d->queue);
+    d->vk.GetDeviceQueue(d->handle, families[0], 0, &d->queue);
+    d->vk.GetDeviceQueue(d->handle, families[1], 0, &d->copy_queue);
     VkPhysicalDeviceMemoryProperties2 m = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     d->vk.GetPhysicalDeviceMemoryProperties2(d->found.handle, &m);
@@ -160,7 +166,9 @@ static int create_objects(struct device *d, struct err *e)
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                     .queueFamilyIndex = d->found.family};
-    VkResult r = create_timeline(d, &d->done);
+    VkResult r = create_timeline(d, &d->tapes.semaphore);
+    if (!r)
+        r = create_timeline(d, &d->copies.semaphore);
     if (!r)
         r = create_timeline(d, &d->go);
     if (!r)
@@ -169,6 +177,8 @@ static int create_objects(struct device *d, struct err *e)
         r = d->vk.CreatePipelineCache(d->handle, &cache, NULL, &d->cache);
     if (!r)
         r = d->vk.CreateCommandPool(d->handle, &pool, NULL, &d->pool);
+    if (!r)
+        r = copies_open(d);
     return r ? device_failed(d, r, "opening the device", e) : 0;
 }
 
@@ -222,12 +232,14 @@ static void destroy(struct device *d)
 {
     struct vulkan *v = &d->vk;
     upload_close(d);
+    copies_close(d);
     kernel_free_all(d);
     v->DestroyCommandPool(d->handle, d->pool, NULL);
     v->DestroyPipelineCache(d->handle, d->cache, NULL);
     v->DestroyPipelineLayout(d->handle, d->layout, NULL);
     v->DestroySemaphore(d->handle, d->go, NULL);
-    v->DestroySemaphore(d->handle, d->done, NULL);
+    v->DestroySemaphore(d->handle, d->copies.semaphore, NULL);
+    v->DestroySemaphore(d->handle, d->tapes.semaphore, NULL);
     v->DestroyDevice(d->handle, NULL);
 }
 
@@ -275,34 +287,38 @@ int device_submit(struct device *d, struct tape *t, uint64_t *value, struct err 
     return device_submit_ahead(d, &t, 1, &at_once, value, e);
 }
 
-static void fill_submit(struct device *d, struct tape *t, uint64_t go, VkSubmitInfo2 *s,
-                        VkSemaphoreSubmitInfo pair[2], VkCommandBufferSubmitInfo *c)
+/* A tape as Vulkan takes it, with points of timelines: two to wait for, one to reach. */
+struct start {
+    VkSubmitInfo2 *info;
+    VkCommandBufferSubmitInfo commands;
+    VkSemaphoreSubmitInfo wait[2], reach;
+};
+
+static void fill_start(struct device *d, struct tape *t, uint64_t go, uint64_t copies,
+                       struct start *s)
 {
-    *c = (VkCommandBufferSubmitInfo){.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO,
-                                     .commandBuffer = t->commands};
-    pair[0] = (VkSemaphoreSubmitInfo){.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
-                                      .semaphore = d->go,
-                                      .value = go,
-                                      .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT};
-    pair[1] = (VkSemaphoreSubmitInfo){.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
-                                      .semaphore = d->done,
-                                      .value = t->value,
-                                      .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT};
-    *s = (VkSubmitInfo2){.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
-                         .waitSemaphoreInfoCount = go != 0,
-                         .pWaitSemaphoreInfos = &pair[0],
-                         .commandBufferInfoCount = 1,
-                         .pCommandBufferInfos = c,
-                         .signalSemaphoreInfoCount = 1,
-                         .pSignalSemaphoreInfos = &pair[1]};
+    uint32_t n = 0;
+    if (go)
+        s->wait[n++] = timeline_point(d->go, go);
+    if (copies)
+        s->wait[n++] = timeline_point(d->copies.semaphore, copies);
+    s->reach = timeline_point(d->tapes.semaphore, t->value);
+    s->commands = (VkCommandBufferSubmitInfo){.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO,
+                                              .commandBuffer = t->commands};
+    *s->info = (VkSubmitInfo2){.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
+                               .waitSemaphoreInfoCount = n,
+                               .pWaitSemaphoreInfos = s->wait,
+                               .commandBufferInfoCount = 1,
+                               .pCommandBufferInfos = &s->commands,
+                               .signalSemaphoreInfoCount = 1,
+                               .pSignalSemaphoreInfos = &s->reach};
 }
 
 int device_submit_ahead(struct device *d, struct tape *const *tapes, int n, const uint64_t *go,
                         uint64_t *value, struct err *e)
 {
-    VkSubmitInfo2 s[AHEAD_MAX];
-    VkSemaphoreSubmitInfo pairs[AHEAD_MAX][2];
-    VkCommandBufferSubmitInfo c[AHEAD_MAX];
+    VkSubmitInfo2 info[AHEAD_MAX];
+    struct start s[AHEAD_MAX];
     assert(n >= 1 && n <= AHEAD_MAX);
     int rc = device_check(d, e);
     if (rc)
@@ -315,17 +331,20 @@ int device_submit_ahead(struct device *d, struct tape *const *tapes, int n, cons
         assert(go[i] == 0 || go[i] >= promised);
         promised = go[i] ? go[i] : promised;
         times_collect(tapes[i]);
-        tapes[i]->value = d->submitted + (uint64_t)i + 1;
-        fill_submit(d, tapes[i], go[i], &s[i], pairs[i], &c[i]);
+        tapes[i]->value = d->tapes.started + (uint64_t)i + 1;
+        s[i].info = &info[i];
+        fill_start(d, tapes[i], go[i], i ? 0 : d->awaited, &s[i]);
     }
-    VkResult r = d->vk.QueueSubmit2(d->queue, (uint32_t)n, s, VK_NULL_HANDLE);
+    VkResult r = d->vk.QueueSubmit2(d->queue, (uint32_t)n, info, VK_NULL_HANDLE);
     if (r) {
         for (int i = 0; i < n; i++)
             tapes[i]->value = 0;
         return device_failed(d, r, "starting work", e);
     }
     d->promised = promised;
-    *value = d->submitted += (uint64_t)n;
+    d->seen = d->awaited ? d->awaited : d->seen;
+    d->awaited = 0;
+    *value = d->tapes.started += (uint64_t)n;
     return 0;
 }
 
@@ -338,62 +357,72 @@ int device_release(struct device *d, uint64_t go, struct err *e)
     return d->released < go ? device_give_up(d, VK_ERROR_DEVICE_LOST, "releasing work", e) : 0;
 }
 
-/* Reads the counter. A lost device may leave it at any value. */
-static VkResult look(struct device *d)
-{
-    uint64_t now = 0;
-    VkResult r = d->vk.GetSemaphoreCounterValue(d->handle, d->done, &now);
-    if (!r && now > d->submitted)
-        r = VK_ERROR_DEVICE_LOST;
-    if (!r && now > d->reached)
-        d->reached = now;
-    return r;
-}
-
 bool device_lost(const struct device *d)
 {
     return d->failed.code != 0;
 }
 
-bool device_done(struct device *d, uint64_t value)
+/* Reads the counter. A lost device may leave it at any value. */
+static VkResult look(struct device *d, struct timeline *t)
 {
-    if (value <= d->reached || d->failed.code)
-        return true;
-    return look(d) != VK_SUCCESS || value <= d->reached;
+    uint64_t now = 0;
+    VkResult r = d->vk.GetSemaphoreCounterValue(d->handle, t->semaphore, &now);
+    if (!r && now > t->started)
+        r = VK_ERROR_DEVICE_LOST;
+    if (!r && now > t->reached)
+        t->reached = now;
+    return r;
 }
 
-static VkResult wait_for(struct device *d, uint64_t value)
+bool timeline_done(struct device *d, struct timeline *t, uint64_t value)
+{
+    if (value <= t->reached || d->failed.code)
+        return true;
+    return look(d, t) != VK_SUCCESS || value <= t->reached;
+}
+
+bool device_done(struct device *d, uint64_t value)
+{
+    return timeline_done(d, &d->tapes, value);
+}
+
+static VkResult wait_for(struct device *d, struct timeline *t, uint64_t value)
 {
     uint64_t start = clock_ns();
     VkResult r = VK_SUCCESS;
-    while (!r && d->reached < value && clock_ns() - start < d->spin_ns)
-        r = look(d);
+    while (!r && t->reached < value && clock_ns() - start < d->spin_ns)
+        r = look(d, t);
     VkSemaphoreWaitInfo w = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                              .semaphoreCount = 1,
-                             .pSemaphores = &d->done,
+                             .pSemaphores = &t->semaphore,
                              .pValues = &value};
-    while (!r && d->reached < value) {
+    while (!r && t->reached < value) {
         r = d->vk.WaitSemaphores(d->handle, &w, slice_ns);
         if (r == VK_SUCCESS || r == VK_TIMEOUT)
-            r = look(d);
-        if (!r && d->reached < value && clock_ns() - start > d->patience_ns)
+            r = look(d, t);
+        if (!r && t->reached < value && clock_ns() - start > d->patience_ns)
             r = VK_TIMEOUT;
     }
     return r;
 }
 
-int device_wait(struct device *d, uint64_t value, struct err *e)
+int timeline_wait(struct device *d, struct timeline *t, uint64_t value, struct err *e)
 {
     int rc = device_check(d, e);
     if (rc)
         return rc;
-    assert(value <= d->submitted);
-    VkResult r = device_fault(d, FAULT_LATE) ? VK_TIMEOUT : wait_for(d, value);
+    assert(value <= t->started);
+    VkResult r = device_fault(d, FAULT_LATE) ? VK_TIMEOUT : wait_for(d, t, value);
     if (r)
         return device_give_up(d, r, "waiting for it", e);
     if (d->vk.complaints.n)
         return ERR(e, E_IO, "Vulkan's validation layer: %s", d->vk.complaints.first);
     return 0;
+}
+
+int device_wait(struct device *d, uint64_t value, struct err *e)
+{
+    return timeline_wait(d, &d->tapes, value, e);
 }
 
 #endif

@@ -8,6 +8,7 @@
  *     device_open -> device_take, device_kernel, tape_open        at open of an engine
  *     tape_begin -> tape_dispatch, tape_barrier ... -> tape_end   once for a form of a step
  *     device_submit -> device_wait                                every step
+ *     device_copy -> device_after_copies                          beside them
  *
  * Kernels get their data by 64-bit addresses in their parameters (gpu/params.h), never by
  * bindings. Submissions run in order, each sees all that those before it wrote; within a tape that
@@ -178,5 +179,27 @@ int device_release(struct device *d, uint64_t go, struct err *e);
 int device_wait(struct device *d, uint64_t value, struct err *e);
 bool device_lost(const struct device *d);           /* or given up: only closing is left */
 bool device_done(struct device *d, uint64_t value); /* looks once; true when the device is lost */
+
+/* --- copies beside the tapes --- */
+
+/* bytes from one buffer to another; like the offsets a multiple of 4. */
+struct device_copy {
+    const struct device_buffer *from, *to;
+    size_t from_off, to_off, bytes;
+};
+enum { DEVICE_COPIES_MAX = 16 };
+/* Starts 1 to DEVICE_COPIES_MAX copies, of what the host wrote before or tapes up to `after` did:
+ * on a queue of their own where the device has one (copy_queue), else in line with the tapes. None
+ * begins before the tape of the value `after` (0: any) has ended. The ith gets
+ * *value - (n - 1 - i); these values ascend by one with each copy, apart from those of tapes. Until
+ * a copy has ended nothing else may write what it reads, or touch what it writes. Waits for
+ * earlier ones where many are under way. */
+int device_copy(struct device *d, const struct device_copy *c, int n, uint64_t after,
+                uint64_t *value, struct err *e);
+bool device_copied(struct device *d, uint64_t value); /* as device_done, of a copy */
+int device_wait_copied(struct device *d, uint64_t value, struct err *e); /* as device_wait */
+/* Tapes that are submitted from now on begin when all copies up to this value have ended, and see
+ * what they wrote. */
+void device_after_copies(struct device *d, uint64_t value);
 
 #endif

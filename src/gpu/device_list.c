@@ -153,14 +153,19 @@ static bool find_family(const struct vulkan *v, struct found *f, bool *clock)
     bool found = false;
     for (uint32_t i = 0; i < n; i++) {
         VkQueueFlags q = all[i].queueFlags;
-        if ((q & VK_QUEUE_TRANSFER_BIT) && !(q & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)))
+        if (!f->info.copy_queue && (q & VK_QUEUE_TRANSFER_BIT) &&
+            !(q & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT))) {
             f->info.copy_queue = true;
+            f->copy_family = i;
+        }
         if (!found && (q & VK_QUEUE_COMPUTE_BIT)) {
             found = true;
             f->family = i;
             *clock = all[i].timestampValidBits != 0;
         }
     }
+    if (!f->info.copy_queue)
+        f->copy_family = f->family;
     return found;
 }
 

@@ -45,10 +45,15 @@ static int type_for(const struct device *d, enum device_memory m, uint32_t allow
 
 static VkResult create_buffer(struct device *d, size_t bytes, const void *next, VkBuffer *out)
 {
+    const uint32_t families[] = {d->found.family, d->found.copy_family};
+    const bool two = families[0] != families[1];
     VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .pNext = next,
         .size = bytes,
+        .sharingMode = two ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = two ? 2 : 0,
+        .pQueueFamilyIndices = families,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                  VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
     return d->vk.CreateBuffer(d->handle, &info, NULL, out);

@@ -191,4 +191,29 @@ bool device_done(struct device *d, uint64_t value)
     return true;
 }
 
+int device_copy(struct device *d, const struct device_copy *c, int n, uint64_t after,
+                uint64_t *value, struct err *e)
+{
+    (void)d, (void)c, (void)n, (void)after, (void)value;
+    return absent(e);
+}
+
+bool device_copied(struct device *d, uint64_t value)
+{
+    (void)d, (void)value;
+    return true;
+}
+
+int device_wait_copied(struct device *d, uint64_t value, struct err *e)
+{
+    (void)d, (void)value;
+    return absent(e);
+}
+
+void device_after_copies(struct device *d, uint64_t value)
+{
+    assert(d);
+    (void)value;
+}
+
 #endif

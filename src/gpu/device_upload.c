@@ -90,7 +90,7 @@ int device_download(struct device *d, const struct device_buffer *b, size_t off,
                     size_t n, struct err *e)
 {
     assert(off <= b->bytes && n <= b->bytes - off);
-    int rc = device_wait(d, d->submitted, e);
+    int rc = device_wait(d, d->tapes.started, e);
     if (rc)
         return rc;
     if (b->host) {
@@ -103,7 +103,7 @@ int device_download(struct device *d, const struct device_buffer *b, size_t off,
         part = n - at < HALF ? n - at : HALF;
         rc = copy(d, b, off + at, part, true, e);
         if (!rc)
-            rc = device_wait(d, d->submitted, e);
+            rc = device_wait(d, d->tapes.started, e);
         if (!rc)
             memcpy((char *)data + at, (char *)u->staging.host + (size_t)u->next * HALF, part);
     }

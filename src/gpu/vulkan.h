@@ -131,6 +131,7 @@ void features_init(struct features *f, bool matrix);
 struct found {
     VkPhysicalDevice handle;
     uint32_t family;       /* of queues that run kernels */
+    uint32_t copy_family;  /* of queues that only copy, if info.copy_queue; else the same */
     bool budget;           /* VK_EXT_memory_budget */
     uint64_t buffer_bytes; /* the most that a buffer can have */
     struct device_info info;
@@ -152,22 +153,30 @@ bool device_fault(struct device *d, enum device_fault f);
 
 enum { KERNEL_BUCKETS = 256 };
 
+/* What was started on a queue, by values that ascend by one. */
+struct timeline {
+    VkSemaphore semaphore;
+    uint64_t started; /* the last value that was given away */
+    uint64_t reached; /* the last that was seen to have ended */
+};
+
 struct device {
     struct vulkan vk;
     struct found found;
     VkDevice handle;
-    VkQueue queue;
+    VkQueue queue, copy_queue; /* the same where there is one alone */
     VkPhysicalDeviceMemoryProperties memory;
-    VkSemaphore done, go; /* timelines: tapes that ended; what the host released */
-    uint64_t submitted;   /* the last value given to a tape */
-    uint64_t reached;     /* the last value that was seen on `done` */
-    uint64_t promised;    /* the largest value that a submission waits for on `go` */
+    struct timeline tapes, copies;
+    VkSemaphore go;    /* a timeline too: what the host released */
+    uint64_t promised; /* the largest value that a submission waits for on `go` */
     uint64_t released;
+    uint64_t awaited, seen; /* copies that the next tape waits for, that an earlier one did */
     VkCommandPool pool;
     VkPipelineLayout layout;
     VkPipelineCache cache;
     struct kernel *kernels[KERNEL_BUCKETS]; /* by kernel_hash */
     struct upload *upload;                  /* of device_upload.c, made at the first need */
+    struct copies *beside;                  /* of device_copy.c */
     struct times *times;                    /* of times.c; NULL: not asked for */
     uint64_t patience_ns, spin_ns;
     long fault[FAULT_COUNT];
@@ -182,6 +191,15 @@ int device_give_up(struct device *d, VkResult r, const char *doing, struct err *
 int device_failed(struct device *d, VkResult r, const char *doing, struct err *e);
 /* 0, or the error of a device that was given up. */
 int device_check(const struct device *d, struct err *e);
+static inline VkSemaphoreSubmitInfo timeline_point(VkSemaphore timeline, uint64_t value)
+{
+    return (VkSemaphoreSubmitInfo){.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
+                                   .semaphore = timeline,
+                                   .value = value,
+                                   .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT};
+}
+bool timeline_done(struct device *d, struct timeline *t, uint64_t value);
+int timeline_wait(struct device *d, struct timeline *t, uint64_t value, struct err *e);
 
 /* --- the others --- */
 
@@ -194,6 +212,8 @@ struct kernel {
 };
 void kernel_free_all(struct device *d);
 void upload_close(struct device *d);
+VkResult copies_open(struct device *d);
+void copies_close(struct device *d);
 
 struct device_block {
     VkBuffer buffer;
