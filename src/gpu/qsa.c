@@ -7,6 +7,9 @@ enum {
     SCORE_BLOCKS = 64,
     PART = 128, /* positions of a part */
     HEADS_AT_ONCE = 4,
+    MANY_ROWS = 16, /* from so many rows on all heads of a kv head go together */
+    ROOM_BYTES =
+        27 * 1024 + 512, /* of the 32 KiB that every device has, for queries, keys, scores */
     MERGE_ELEMENTS = 256,
 };
 
@@ -62,6 +65,16 @@ int select_blocks(const struct mix *m, const struct select_params *p, int n, int
     return 0;
 }
 
+/* Heads of a workgroup: few rows want many workgroups, many rows want cells read once. */
+static int heads_at_once(const struct config *c, int n)
+{
+    int heads = c->n_heads / c->n_kv, most = n < MANY_ROWS ? HEADS_AT_ONCE : 3 * HEADS_AT_ONCE;
+    int one = (c->head_dim / 4 + 1) * 16 + PART * 4, keys = PART * 64, k = HEADS_AT_ONCE;
+    while (k < heads && k < most && (k + HEADS_AT_ONCE) * one + keys <= ROOM_BYTES)
+        k += HEADS_AT_ONCE;
+    return k;
+}
+
 int attend_rows(const struct mix *m, const struct attend_params *p, int n, int positions,
                 bool codes, struct err *e)
 {
@@ -69,14 +82,16 @@ int attend_rows(const struct mix *m, const struct attend_params *p, int n, int p
     uint32_t heads = (uint32_t)c->n_heads, dim = (uint32_t)c->head_dim;
     uint32_t ratio = (uint32_t)c->index_ratio, budget = (uint32_t)c->index_budget;
     uint32_t parts = (uint32_t)attend_parts(c);
-    const uint32_t of_part[] = {heads, (uint32_t)c->n_kv, dim, ratio, budget, parts};
+    int at_once = heads_at_once(c, n);
+    const uint32_t of_part[] = {heads, (uint32_t)c->n_kv, dim, ratio, budget,
+                                parts, (uint32_t)at_once};
     const uint32_t of_merge[] = {heads, dim, ratio, budget, parts, codes};
     int most = positions < attend_visible(c) ? positions : attend_visible(c);
-    int sets = over(c->n_heads / c->n_kv, HEADS_AT_ONCE);
+    int sets = over(c->n_heads / c->n_kv, at_once);
     const struct grid part_groups = {over(most, PART) * sets, c->n_kv, n};
     const struct grid merge_groups = {over(c->n_heads * c->head_dim, MERGE_ELEMENTS), n, 1};
     const struct kernel *part, *merge;
-    int rc = device_kernel(m->device, "attend", of_part, 6, &part, e);
+    int rc = device_kernel(m->device, "attend", of_part, 7, &part, e);
     if (!rc)
         rc = device_kernel(m->device, "attend_merge", of_merge, 6, &merge, e);
     if (rc)
