@@ -175,6 +175,76 @@ static void test_a_body_too_long_is_413(void **state)
     buf_free(&text);
 }
 
+/* It was read on until the client stopped, or for ever: one chunk of 2 GiB that has begun. */
+static void test_a_chunk_too_long_is_413_at_once(void **state)
+{
+    struct buf text = BUF_INIT;
+    char c;
+    (void)state;
+    const int fd = aid_http_connect(buf_str(&address));
+    buf_puts(&text,
+             "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7fffffff\r\n");
+    for (int i = 0; i <= BODY_MAX; i++)
+        buf_putc(&text, 'x');
+    aid_http_send(fd, buf_str(&text));
+    expect(fd, 413, "413 the request's body is longer than 4096 bytes");
+    for (int i = 0; i < 4; i++) /* and then not without end */
+        aid_http_send(fd, strchr(buf_str(&text), 'x'));
+    assert_true(recv(fd, &c, 1, 0) <= 0);
+    close(fd);
+    buf_free(&text);
+}
+
+/* Where two headers say how long a body is, a proxy may believe one and the server the other. */
+static void test_lengths_that_contradict_are_refused(void **state)
+{
+    static const struct {
+        const char *headers;
+        int status;
+    } cases[] = {
+        {"Content-Length: 2\r\nContent-Length: 2\r\n", 400},
+        {"Content-Length: 0\r\nContent-Length: 2\r\n", 400},
+        {"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", 400},
+        {"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n", 400},
+        {"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 400},
+        {"Transfer-Encoding: gzip\r\n", 501},
+        {"Transfer-Encoding: gzip, chunked\r\n", 501},
+        {"Transfer-Encoding:\r\n", 501},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct aid_answer a;
+        struct buf text = BUF_INIT;
+        char c;
+        const int fd = aid_http_connect(buf_str(&address));
+        buf_printf(&text, "POST /a HTTP/1.1\r\nHost: x\r\n%s\r\n", cases[i].headers);
+        aid_http_send(fd, buf_str(&text));
+        aid_http_read(fd, &a);
+        if (a.status != cases[i].status)
+            fail_msg("%s: %d", cases[i].headers, a.status);
+        assert_int_equal(recv(fd, &c, 1, 0), 0); /* and the connection ends */
+        aid_answer_free(&a);
+        buf_free(&text);
+        close(fd);
+    }
+}
+
+static void test_a_whole_url_is_a_target_too(void **state)
+{
+    static const char *const targets[] = {"http://host/c?x=1", "HTTPS://host:1/c", "/c"};
+    (void)state;
+    const int fd = aid_http_connect(buf_str(&address));
+    for (int i = 0; i < 3; i++) {
+        char text[96];
+        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", targets[i]);
+        aid_http_send(fd, text);
+        expect(fd, 200, "GET /c ");
+    }
+    aid_http_send(fd, "GET http://host HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(fd, 200, "GET / ");
+    close(fd);
+}
+
 static void test_what_is_no_http_ends_the_connection(void **state)
 {
     static const char *const bad[] = {
@@ -415,6 +485,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(test_bodies_whole_and_in_chunks_on_one_connection),
         WITH(test_a_body_too_long_is_413),
+        WITH(test_a_chunk_too_long_is_413_at_once),
+        WITH(test_lengths_that_contradict_are_refused),
+        WITH(test_a_whole_url_is_a_target_too),
         WITH(test_what_is_no_http_ends_the_connection),
         WITH(test_an_answer_given_later),
         WITH(test_names_of_requests),

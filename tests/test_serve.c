@@ -205,6 +205,13 @@ static void test_what_is_wrong_is_told_in_each_form(void **state)
     json_decref(v);
     json_decref(aid_ask(&server, "/v1/chat/completions", "{" HELLO ", 'model': 'other'}", 404));
     json_decref(aid_ask(&server, "/v1/nothing", "{}", 404));
+    struct aid_answer a;
+    aid_http(server.url, "PUT", "/v1/responses/x", "", NULL, &a);
+    char *allow = aid_answer_header(&a, "Allow");
+    assert_int_equal(a.status, 405);
+    assert_string_equal(allow, "GET, HEAD, DELETE");
+    mem_free(allow);
+    aid_answer_free(&a);
     json_decref(get("/v1/chat/completions", 405));
     struct buf big = BUF_INIT;
     buf_puts(&big, "{'prompt': '");

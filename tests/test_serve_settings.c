@@ -91,6 +91,8 @@ static void test_reload_takes_all_or_nothing(void **state)
     aid_serve(&s, store, (const char *const[]){"--config", config, NULL});
     assert_int_equal(status_with(&s, ""), 401);
     assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 200);
+    assert_int_equal(status_with(&s, "authorization: bearer  first\r\n"), 200);
+    assert_int_equal(status_with(&s, "Authorization: Basic first\r\n"), 401);
     assert_int_equal(status_with(&s, "x-api-key: second\r\n"), 401);
     write_text(keys, "second\n");
     buf_puts(&text, "queue = ;\n");

@@ -240,6 +240,15 @@ void exchange_lose(struct exchange *x)
         x->owner->gone(x->owner_ctx);
 }
 
+void exchange_said(struct exchange *x, int status)
+{
+    pthread_mutex_lock(&x->lock);
+    x->state = EXCHANGE_REPLIED;
+    x->status = status;
+    pthread_mutex_unlock(&x->lock);
+    atomic_fetch_add(&x->http->answers[status / 100 % HTTP_CLASSES], 1);
+}
+
 void exchange_poke(struct exchange *x)
 {
     pthread_mutex_lock(&x->lock);
@@ -311,7 +320,7 @@ static void add_headers(struct exchange *x, struct MHD_Response *r)
     }
     for (int i = 0; i < x->n_headers; i++)
         MHD_add_response_header(r, x->headers[i].name, x->headers[i].value);
-    if (atomic_load(&x->http->quiet))
+    if (x->closes || atomic_load(&x->http->quiet))
         MHD_add_response_header(r, "Connection", "close");
 }
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,7 +17,9 @@ enum {
     CONNECTION_BYTES = 16 << 10, /* headers of a request and of its answer; touched as needed */
     OVERSIZE_FACTOR = 4,         /* a body this many times too long is not read to its end */
     STOP_WAIT_MS = 2000,
+    WHY_ROOM = 160,
 };
+#define TOO_LONG "the request's body is longer than %zu bytes"
 
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url,
                                   const char *method, const char *version, const char *data,
@@ -151,68 +155,143 @@ void http_free(struct http *h)
 
 /* --- reading a request --- */
 
+/* The path of a request's target, which may be a whole URL. */
+static const char *path_of(const char *url)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    for (int i = 0; i < 2; i++)
+        if (strncasecmp(url, schemes[i], strlen(schemes[i])) == 0) {
+            const char *path = strchr(url + strlen(schemes[i]), '/');
+            return path ? path : "/";
+        }
+    return url;
+}
+
+/* What says how long a body is. */
+struct framing {
+    int lengths, codings;
+    const char *coding; /* the last one */
+};
+
+static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    struct framing *f = ctx;
+    (void)kind;
+    f->lengths += strcasecmp(name, "Content-Length") == 0;
+    if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        f->codings++;
+        f->coding = value ? value : "";
+    }
+    return MHD_YES;
+}
+
+/* The status of what is wrong with the headers, and why; 0: nothing. Where two of them say how long
+ * the body is, a proxy in front may have believed the other one. */
+static int check_headers(const struct exchange *x, char *why, size_t room)
+{
+    struct framing f = {0};
+    const size_t most = x->http->o.body_max;
+    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, see_header, &f);
+    if (f.lengths > 1 || (f.lengths && f.codings) || f.codings > 1) {
+        snprintf(why, room, "Content-Length and Transfer-Encoding: want one of them, once");
+        return 400;
+    }
+    if (f.codings && strcasecmp(f.coding, "chunked") != 0) {
+        snprintf(why, room, "Transfer-Encoding: want chunked, found '%.40s'", f.coding);
+        return 501;
+    }
+    const char *length = exchange_header(x, "Content-Length");
+    if (length && strtoull(length, NULL, 10) > most) {
+        snprintf(why, room, TOO_LONG, most);
+        return 413;
+    }
+    return 0;
+}
+
 /* The first call, when only the headers are there. An answer given here comes before the body, and
  * the connection is closed behind it. */
 static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const char *url,
                              const char *method, void **state)
 {
-    struct exchange *x = exchange_new(h, c, method, url);
+    char why[WHY_ROOM];
+    struct buf body = BUF_INIT;
+    struct exchange *x = exchange_new(h, c, method, path_of(url));
     if (!x)
         return MHD_NO;
     *state = x;
-    const char *length = exchange_header(x, "Content-Length");
-    if (length && strtoull(length, NULL, 10) > h->o.body_max) {
-        http_refuse(x, 413);
-        return exchange_answer(x);
-    }
-    return MHD_YES;
-}
-
-void http_refuse(struct exchange *x, int status)
-{
-    char why[160];
-    struct buf body = BUF_INIT;
-    if (status == 413)
-        snprintf(why, sizeof why, "the request's body is longer than %zu bytes",
-                 x->http->o.body_max);
-    else
-        snprintf(why, sizeof why, "no memory for the request's body; try again later");
-    if (status == 503)
-        exchange_set_header(x, "Retry-After", "1");
-    const char *type = x->http->o.refuse(x->http->o.ctx, x, status, why, &body);
+    const int status = check_headers(x, why, sizeof why);
+    if (!status)
+        return MHD_YES;
+    x->closes = true;
+    const char *type = h->o.refuse(h->o.ctx, x, status, why, &body);
     exchange_reply(x, status, type, &body);
+    return exchange_answer(x);
 }
 
-/* Keeps a piece of the body. What is too long is read on for a while and dropped, so that the
- * client gets to read why. */
+static int descriptor_of(const struct exchange *x)
+{
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return fd ? fd->connect_fd : -1;
+}
+
+/* Refuses a request before it is whole. libmicrohttpd takes no answer there, and writes nothing: it
+ * goes out by the side, and nothing else follows on the connection. */
+static void refuse_now(struct exchange *x, int status, const char *why)
+{
+    const struct http_options *o = &x->http->o;
+    struct buf body = BUF_INIT, text = BUF_INIT;
+    const char *type = o->refuse(o->ctx, x, status, why, &body);
+    buf_printf(&text, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n", status,
+               MHD_get_reason_phrase_for((unsigned)status), type, body.len);
+    if (status == 503)
+        buf_puts(&text, "Retry-After: 1\r\n");
+    if (x->http->cors)
+        buf_printf(&text, "Access-Control-Allow-Origin: %s\r\n", x->http->cors);
+    buf_printf(&text, "X-Request-ID: %s\r\nConnection: close\r\n\r\n", x->id);
+    buf_add(&text, buf_str(&body), body.len);
+    if (!text.failed && !body.failed)
+        (void)send(descriptor_of(x), text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    exchange_said(x, status);
+    x->refused = status;
+    buf_free(&text);
+    buf_free(&body);
+}
+
+/* Keeps a piece of the body. Of a request that is refused more is read for a while and dropped, so
+ * that a client which writes before it reads gets to read why. */
 static enum MHD_Result more(struct exchange *x, const char *data, size_t *n)
 {
     struct http *h = x->http;
+    char why[WHY_ROOM];
     x->body_bytes += *n;
-    if (!x->refused && x->body_bytes > h->o.body_max)
-        x->refused = 413;
+    if (!x->refused && x->body_bytes > h->o.body_max) {
+        snprintf(why, sizeof why, TOO_LONG, h->o.body_max);
+        refuse_now(x, 413, why);
+    }
     if (!x->refused) {
         const size_t before = x->body.cap;
         buf_add(&x->body, data, *n);
         const size_t grown = x->body.cap - before;
         const size_t held = atomic_fetch_add(&h->bodies, grown) + grown;
         if (x->body.failed || held > h->o.bodies_max)
-            x->refused = 503;
+            refuse_now(x, 503, "no memory for the request's body; try again later");
     }
     *n = 0;
     return x->body_bytes / OVERSIZE_FACTOR > h->o.body_max ? MHD_NO : MHD_YES;
 }
 
-static void whole(struct exchange *x)
+static enum MHD_Result whole(struct exchange *x)
 {
-    const union MHD_ConnectionInfo *fd =
-        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    x->handled = true;
-    watch_add(x, fd ? fd->connect_fd : -1);
     if (x->refused)
-        http_refuse(x, x->refused);
-    else
+        return MHD_NO;
+    if (!x->handled) {
+        x->handled = true;
+        watch_add(x, descriptor_of(x));
         x->http->o.handle(x->http->o.ctx, x);
+    }
+    return exchange_answer(x);
 }
 
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url,
@@ -223,11 +302,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     (void)version;
     if (!x)
         return begin(ctx, c, url, method, state);
-    if (*n)
-        return more(x, data, n);
-    if (!x->handled)
-        whole(x);
-    return exchange_answer(x);
+    return *n ? more(x, data, n) : whole(x);
 }
 
 static void on_completed(void *ctx, struct MHD_Connection *c, void **state,

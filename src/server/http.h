@@ -33,7 +33,7 @@ struct http_options {
     /* Called on a thread of libmicrohttpd with the whole request: answers it, or keeps it and
      * answers later. */
     void (*handle)(void *ctx, struct exchange *x);
-    /* The body of an error that the transport itself found (400, 413, 503); appends to out and
+    /* The body of an error that the transport itself found (400, 413, 501, 503); appends to out and
      * returns the content type. */
     const char *(*refuse)(void *ctx, const struct exchange *x, int status, const char *why,
                           struct buf *out);

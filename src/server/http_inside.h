@@ -32,8 +32,9 @@ struct exchange {
     char *path; /* owned */
     struct buf body;
     size_t body_bytes; /* that came, kept or not */
-    int refused;       /* status to answer once the request is whole, or 0 */
+    int refused;       /* status that was said before the request was whole, or 0 */
     bool handled;      /* the handler was called */
+    bool closes;       /* the connection ends with the answer */
 
     pthread_mutex_t lock;
     enum exchange_state state;
@@ -69,14 +70,13 @@ struct http {
     struct thread watcher;
 };
 
-/* http.c: answers for the transport itself. */
-void http_refuse(struct exchange *x, int status);
-
 /* exchange.c */
 struct exchange *exchange_new(struct http *h, struct MHD_Connection *c, const char *method,
                               const char *path);
 /* Marks it gone, tells the owner, and lets the connection find out. */
 void exchange_lose(struct exchange *x);
+/* An answer of that status went out by the side. */
+void exchange_said(struct exchange *x, int status);
 void exchange_poke(struct exchange *x); /* writes the idle text, if the stream is open */
 /* On the connection's thread, when the request is whole: queues the answer, or suspends. */
 enum MHD_Result exchange_answer(struct exchange *x);

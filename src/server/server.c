@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -297,13 +298,35 @@ static const struct route *find(const struct exchange *x, bool *known)
     return NULL;
 }
 
+static void refuse_with(struct exchange *x, int status, const char *why)
+{
+    struct wrong w = {0};
+    (void)ERR(&w.e, E_ARG, "%s", why);
+    api_refuse(x, status, &w);
+}
+
+/* Names in Allow what the path takes. */
+static void refuse_method(struct exchange *x)
+{
+    struct buf allow = BUF_INIT;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+        if (matches(routes[i].path, exchange_path(x)))
+            buf_printf(&allow, "%s%s%s", allow.len ? ", " : "", routes[i].method,
+                       strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
+    exchange_set_header(x, "Allow", buf_str(&allow));
+    buf_free(&allow);
+    refuse_with(x, 405, "this path wants another method");
+}
+
 /* The key a client shows: "Authorization: Bearer KEY" or "x-api-key: KEY". */
 static bool allowed(struct server *s, const struct exchange *x)
 {
-    static const char bearer[] = "Bearer ";
+    static const char bearer[] = "Bearer "; /* in any case, as every scheme */
     const char *key = exchange_header(x, "Authorization");
-    key = key && strncmp(key, bearer, strlen(bearer)) == 0 ? key + strlen(bearer)
-                                                           : exchange_header(x, "x-api-key");
+    if (key && strncasecmp(key, bearer, strlen(bearer)) == 0)
+        key += strlen(bearer) + strspn(key + strlen(bearer), " ");
+    else
+        key = exchange_header(x, "x-api-key");
     pthread_rwlock_rdlock(&s->lock);
     const bool ok = s->keys.n == 0 || keys_match(&s->keys, key);
     pthread_rwlock_unlock(&s->lock);
@@ -322,13 +345,6 @@ static bool is_foreign(struct server *s, const struct exchange *x)
     pthread_rwlock_unlock(&s->lock);
     return open && (!browser_may_ask(exchange_header(x, "Origin"), host, s->o.cors) ||
                     (here && !s->o.cors && !browser_host_is_local(host)));
-}
-
-static void refuse_with(struct exchange *x, int status, const char *why)
-{
-    struct wrong w = {0};
-    (void)ERR(&w.e, E_ARG, "%s", why);
-    api_refuse(x, status, &w);
 }
 
 /* A browser asks whether a page of another origin may send its request. */
@@ -371,7 +387,7 @@ static void handle(void *ctx, struct exchange *x)
     if (s->o.cors && strcmp(exchange_method(x), "OPTIONS") == 0)
         preflight(x);
     else if (!r && known)
-        refuse_with(x, 405, "this path wants another method");
+        refuse_method(x);
     else if (!r)
         refuse_with(x, 404, "there is nothing at this path; docs/api.md lists what there is");
     else if (!r->open && is_foreign(s, x))
