@@ -306,6 +306,45 @@ static void experts_of_many_rows(void **state)
     moe_is_right(192, 192, 320, MOE_ROWS);
 }
 
+/* 8,192 rows of ten experts of 2,048 columns took 81,920 workgroups in a line, of which a device
+ * promises 65,535: the tape stopped the process. */
+static void activations_in_lines(void **state)
+{
+    (void)state;
+    static const size_t rows[] = {1, 8192, 65535, 81920, 524288};
+    static const int columns[] = {64, 640, 2048};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (size_t j = 0; j < sizeof columns / sizeof columns[0]; j++) {
+            struct grid s = gpu_act_grid(rows[i], columns[j]);
+            size_t items = rows[i] * (size_t)columns[j] / 8;
+            assert_true(s.x <= 65535 && s.y <= 65535 && s.z == 1);
+            assert_true((size_t)s.x * s.y * 256 >= items);
+            assert_true((size_t)s.x * s.y * 256 < items + (size_t)(s.y + 1) * 256);
+        }
+}
+
+/* The kernel with several lines, of which the last is not full. */
+static void lines_follow_one_another(void **state)
+{
+    (void)state;
+    enum { R = 11, N = 1024 };
+    static float x[R * 2 * N];
+    static uint8_t got[R * GPU_ACTS_BYTES(N)], want[R * GPU_ACTS_BYTES(N)];
+    float y[N];
+    model_floats(x, R * 2 * N);
+    for (int r = 0; r < R; r++) {
+        for (int i = 0; i < N; i++)
+            y[i] = num_silu(x[2 * r * N + i]) * x[(2 * r + 1) * N + i];
+        model_quantise(y, N, want + (size_t)r * GPU_ACTS_BYTES(N));
+    }
+    const struct moe_act_params p = {
+        .x = aid_gpu_put(&g, x, sizeof x), .act = aid_gpu_room(&g, sizeof got), .n = N, .rows = R};
+    aid_gpu_run(&g, aid_gpu_kernel(&g, "moe_act", NULL, 0), &p, sizeof p, (struct grid){2, 3, 1});
+    aid_gpu_get(&g, p.act, got, sizeof got);
+    assert_memory_equal(got, want, sizeof want);
+    aid_gpu_reset(&g);
+}
+
 /* --- the best token --- */
 
 static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
@@ -356,10 +395,9 @@ static void best_of_all_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_are_right),
-        cmocka_unit_test(experts_are_right),
-        cmocka_unit_test(experts_of_many_rows),
-        cmocka_unit_test(best_of_all_sizes),
+        cmocka_unit_test(routes_are_right),         cmocka_unit_test(experts_are_right),
+        cmocka_unit_test(experts_of_many_rows),     cmocka_unit_test(activations_in_lines),
+        cmocka_unit_test(lines_follow_one_another), cmocka_unit_test(best_of_all_sizes),
     };
     aid_gpu_needs_near_buffers();
     aid_gpu_open(&g);

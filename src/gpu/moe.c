@@ -151,15 +151,21 @@ static int sort_record(const struct gpu_moe *x, const struct room *r, u32 rows, 
     return rc;
 }
 
+struct grid gpu_act_grid(size_t rows, int n)
+{
+    const size_t groups = (rows * (size_t)(n / 8) + 255) / 256, most = 65535;
+    const size_t lines = (groups + most - 1) / most;
+    return (struct grid){(u32)((groups + lines - 1) / lines), (u32)lines, 1};
+}
+
 /* Activations of n columns of `rows` rows. */
 static int act_record(const struct gpu_moe *x, u64 from, u64 to, int n, int rows, struct err *e)
 {
     const struct moe_act_params p = {from, to, (u32)n, (u32)rows};
     const struct kernel *k;
     int rc = device_kernel(x->d, "moe_act", NULL, 0, &k, e);
-    u32 items = (u32)rows * ((u32)n / 8);
     if (!rc)
-        tape_dispatch(x->t, k, &p, sizeof p, (struct grid){(items + 255) / 256, 1, 1});
+        tape_dispatch(x->t, k, &p, sizeof p, gpu_act_grid((size_t)rows, n));
     return rc;
 }
 

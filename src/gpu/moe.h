@@ -39,6 +39,8 @@ struct gpu_moe {
 };
 /* Bytes of x->room for x->R rows, or fewer. */
 size_t gpu_moe_room(const struct gpu_moe *x);
+/* Workgroups of moe_act for rows of n columns: 65,535 in a line at most. */
+struct grid gpu_act_grid(size_t rows, int n);
 /* Ends with a barrier. */
 int gpu_moe_record(const struct gpu_moe *x, struct err *e);
 

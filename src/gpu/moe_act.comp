@@ -1,5 +1,5 @@
 // silu(gate) * up of rows, as activations.
-// Grid: x = ceil(rows * n / 8 / 256).
+// Grid: x * y >= ceil(rows * n / 8 / 256), lines of x one after another.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "gpu/common.glsl"
@@ -9,7 +9,8 @@ layout(push_constant, std430) uniform Params { moe_act_params p; };
 
 void main()
 {
-    uint i = gl_WorkGroupID.x * 256 + LANE, row = i / (p.n / 8), at = i % (p.n / 8);
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    uint i = group * 256 + LANE, row = i / (p.n / 8), at = i % (p.n / 8);
     if (row >= p.rows) // whole teams of eight
         return;
     uint64_t gate = p.x + (uint64_t(row) * 2 * p.n + at * 8) * 4;
