@@ -30,6 +30,7 @@ static void check(struct budget_wish w, int rc, int slots, const char *says)
         return;
     assert_true(b.fixed + b.pool <= b.memory);
     assert_int_equal(b.pool, (uint64_t)b.slots * w.slot_bytes);
+    assert_int_equal(b.left, b.memory - b.fixed - b.pool);
 }
 
 static struct budget_wish with_memory(uint64_t memory)

@@ -229,29 +229,68 @@ static void test_map_delivers_the_mapping(void **state)
     aid_stream_close(&a);
 }
 
-static void test_rows_are_the_tables(void **state)
+/* Lists of rows, of all of them or of a few blocks, some given up before they are waited for. */
+static void ask_rows(const struct aid_stream *a)
 {
-    (void)state;
-    struct aid_stream a;
     struct err e = {0};
     uint64_t rows[200];
-    aid_stream_open(&a, "micro");
-    const struct ngram_layout *g = &a.store->manifest.ngram;
-    aid_stream_start(&a, &(struct stream_options){
-                             .slots = stream_slots_min(a.store), .depth = 4, .rows_max = 200});
+    const struct ngram_layout *g = &a->store->manifest.ngram;
     for (uint64_t round = 0; round < 40; round++) {
         int n = (int)(rng_at(7, round) % 201);
         for (int i = 0; i < n; i++)
             rows[i] = rng_at(round, (uint64_t)i) % (round % 2 ? g->rows : g->rows < 50 ? 1 : 50);
         if (n)
             rows[0] = g->rows - 1; /* the end of the file */
-        assert_ok(stream_rows_begin(a.stream, rows, n, &e), e);
+        assert_ok(stream_rows_begin(a->stream, rows, n, &e), e);
         if (round % 5 == 4)
             continue; /* the next begin takes over */
-        assert_ok(stream_rows_wait(a.stream, &e), e);
+        assert_ok(stream_rows_wait(a->stream, &e), e);
         for (int i = 0; i < n; i++)
-            assert_memory_equal(stream_row(a.stream, i), store_ngram_row(a.store, rows[i]),
+            assert_memory_equal(stream_row(a->stream, i), store_ngram_row(a->store, rows[i]),
                                 (size_t)g->row_bytes);
+    }
+}
+
+static void test_rows_are_the_tables(void **state)
+{
+    (void)state;
+    struct aid_stream a;
+    aid_stream_open(&a, "micro");
+    aid_stream_start(&a, &(struct stream_options){.slots = stream_slots_min(a.store),
+                                                  .depth = 4,
+                                                  .rows_max = 200,
+                                                  .table_room = stream_table_bytes(a.store) - 1});
+    ask_rows(&a);
+    assert_int_equal(a.counters.table_bytes, 0);
+    aid_stream_close(&a);
+}
+
+/* With room for the tables each block is read once, when it is asked for or before; when all were
+ * forgotten, once more. */
+static void test_tables_that_fit_are_held(void **state)
+{
+    (void)state;
+    struct aid_stream a;
+    aid_stream_open(&a, "micro");
+    const uint64_t blocks = (a.store->ngram.size + READER_ALIGN - 1) / READER_ALIGN;
+    for (int fills = 0; fills < 2; fills++) {
+        aid_stream_start(&a, &(struct stream_options){.slots = stream_slots_min(a.store),
+                                                      .depth = 4,
+                                                      .rows_max = 200,
+                                                      .table_room = stream_table_bytes(a.store),
+                                                      .no_lookahead = !fills});
+        assert_int_equal(a.counters.table_bytes, stream_table_bytes(a.store));
+        ask_rows(&a);
+        const uint64_t *wanted = a.counters.bytes + CAUSE_NGRAM;
+        const uint64_t *filled = a.counters.bytes + CAUSE_WARM;
+        assert_int_equal(*wanted + *filled, blocks * READER_ALIGN);
+        assert_true(fills || !*filled);
+        ask_rows(&a);
+        assert_int_equal(*wanted + *filled, blocks * READER_ALIGN);
+        stream_forget(a.stream);
+        ask_rows(&a);
+        assert_int_equal(*wanted + *filled, 2 * blocks * READER_ALIGN);
+        aid_stream_stop(&a);
     }
     aid_stream_close(&a);
 }
@@ -279,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_a_prefill_does_not_empty_the_pool),
         cmocka_unit_test(test_map_delivers_the_mapping),
         cmocka_unit_test(test_rows_are_the_tables),
+        cmocka_unit_test(test_tables_that_fit_are_held),
         cmocka_unit_test(test_nothing_allocates_after_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,6 +195,7 @@ static int open_stream(struct cpu *g, const struct budget *b, struct err *e)
                                       .slots = b->slots,
                                       .visit_max = c->E,
                                       .rows_max = g->rows * heads,
+                                      .table_room = b->left,
                                       .reads = o->reads,
                                       .depth = o->read_depth,
                                       .no_lookahead = o->no_lookahead,

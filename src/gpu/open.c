@@ -281,6 +281,8 @@ static int share_memory(struct gpu *g, struct budget *b, struct share *s, struct
         if (s->resident) {
             s->tier = left;
             b->slots = wish.slots_min; /* what records pass through at open */
+            if (!unified)
+                b->left += b->pool - (uint64_t)b->slots * slot;
         }
         return 0;
     }
@@ -346,9 +348,10 @@ static int open_stream(struct gpu *g, const struct budget *b, const struct share
                                       .slots = b->slots,
                                       .visit_max = x->E,
                                       .rows_max = g->rows * heads,
+                                      .table_room = b->left,
                                       .reads = o->reads,
                                       .depth = o->read_depth,
-                                      .no_lookahead = o->no_lookahead || resident,
+                                      .no_lookahead = o->no_lookahead,
                                       .cut_weak = o->cut_weak,
                                       .counters = n,
                                       .keep_ranking = !o->no_ranking && !resident,

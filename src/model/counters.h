@@ -72,6 +72,7 @@ struct counters {
     uint64_t device_slots, device_bytes; /* sizes: experts that a device's memory takes, and what */
     uint64_t device_fixed_bytes;         /* else is in it */
     uint64_t pool_slots, pool_bytes, dense_bytes, sequence_bytes, scratch_bytes; /* sizes */
+    uint64_t table_bytes;  /* of n-gram tables held whole */
     uint64_t budget_bytes; /* what all of these must fit; 0: the engine has no such limit */
 };
 

@@ -95,6 +95,7 @@ static json_t *memory(const struct counters *c, const struct schedule_stats *t)
                                          {"budget_bytes", c->budget_bytes},
                                          {"pool_bytes", c->pool_bytes},
                                          {"pool_slots", c->pool_slots},
+                                         {"table_bytes", c->table_bytes},
                                          {"dense_bytes", c->dense_bytes},
                                          {"sequence_bytes", c->sequence_bytes},
                                          {"scratch_bytes", c->scratch_bytes},

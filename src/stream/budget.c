@@ -113,6 +113,7 @@ int budget_make(const struct budget_wish *w, struct budget *out, struct err *e)
         return too_small(w, &b, least, e);
     b.slots = asked ? asked : fit < (uint64_t)w->slots_max ? (int)fit : w->slots_max;
     b.pool = (uint64_t)b.slots * w->slot_bytes;
+    b.left = left - b.pool;
     *out = b;
     return 0;
 }

@@ -2,7 +2,8 @@
  *
  *      limit = dense weights + sequences + scratch + fixed (program, buffers) + beside + pool
  *
- * The pool gets what is left, between the fewest slots that work and one for every record. Too
+ * The pool gets what is left, between the fewest slots that work and one for every record; what
+ * that leaves is for whatever is faster in memory than on disk (n-gram tables). Too
  * small a budget is E_LIMIT: what is there, what is needed, for what, and which flag changes it. */
 #ifndef STREAM_BUDGET_H
 #define STREAM_BUDGET_H
@@ -26,6 +27,7 @@ struct budget {
     uint64_t memory; /* the limit that holds */
     uint64_t fixed;  /* dense, sequences, scratch, beside and overhead */
     uint64_t pool;
+    uint64_t left; /* of the limit, for what may be kept in memory and need not: n-gram tables */
     int slots;
 };
 

@@ -6,6 +6,7 @@
  *      reads.c      which read starts next, and what its end changes
  *      lookahead.c  reads nobody asked for yet: predicted experts, and the warm-up
  *      rows.c       rows of the n-gram tables
+ *      table.c      those tables held whole
  *
  * Each cause has its own number of reads in flight at most, so that none waits in line behind
  * another. Reads start in the order demand, n-gram rows, lookahead, warm-up; each kind hands
@@ -54,7 +55,7 @@ struct visit {
     struct err failure;               /* of a read this visit needs */
 };
 
-enum op_kind { OP_RECORD, OP_ROWS };
+enum op_kind { OP_RECORD, OP_ROWS, OP_TABLE };
 
 /* A read in flight, from op_take to its completion. */
 struct op {
@@ -63,7 +64,7 @@ struct op {
     int bits;
     int slot;            /* OP_RECORD */
     int from, to;        /* OP_ROWS: of rows.order */
-    uint32_t generation; /* OP_ROWS: rows.generation when it began */
+    uint32_t generation; /* OP_ROWS, OP_TABLE: rows.generation when it began */
     uint64_t off;
     size_t len;
     uint8_t *room;   /* OP_ROWS: where the blocks go; this op's own, always the same */
@@ -84,9 +85,21 @@ struct rows {
     uint64_t *row;       /* [max] of the current begin */
     int *order;          /* [max] indices by ascending row */
     uint8_t *data;       /* [max][row_bytes] */
-    int n, next, n_left; /* next: of order, the first that no read covers; n_left: not there yet */
+    int n, next, n_left; /* next: of order, the first that no read covers; n_left: not there yet,
+                            with a table those of the end of order */
     uint32_t generation;
     struct err failure;
+};
+
+/* In this order: a row is as far as the first of its blocks. */
+enum block_state { BLOCK_ABSENT, BLOCK_READING, BLOCK_PRESENT };
+
+/* ngram.bin in memory; n 0: rows are read each time. */
+struct table {
+    uint8_t *data;      /* [n][READER_ALIGN] */
+    uint8_t *state;     /* [n] enum block_state */
+    uint64_t n;         /* blocks */
+    uint64_t next_fill; /* the first not looked at; n: nothing is read that nobody asked for */
 };
 
 struct lookahead {
@@ -110,6 +123,7 @@ struct stream {
     uint8_t *op_room;
     struct visit visit;
     struct rows rows;
+    struct table table;
     struct lookahead lookahead;
     int depth;    /* demand reads in flight at most, and lookahead reads beside them */
     int n_flight; /* of all kinds, and by cause */
@@ -149,6 +163,8 @@ int reads_slot(struct stream *st, int key, bool sparing);
 void reads_start_record(struct stream *st, int slot, enum cause cause, int bits);
 /* Starts reading [from, to) of rows.order: len bytes from off. */
 void reads_start_rows(struct stream *st, int from, int to, uint64_t off, size_t len);
+/* Starts reading whole blocks of the table to where they stay. */
+void reads_start_table(struct stream *st, enum cause cause, uint64_t off, size_t len);
 /* Gives up a READY slot, counting a prefetch that nobody used. */
 void reads_drop(struct stream *st, int slot);
 
@@ -159,15 +175,28 @@ bool visit_start_next(struct stream *st);
 bool rows_start_next(struct stream *st);
 bool lookahead_start_next(struct stream *st);
 bool warm_start_next(struct stream *st);
+bool table_start_next(struct stream *st);
 
 /* --- and hears of its end --- */
 
 void visit_arrived(struct stream *st, int i);
 void visit_failed(struct stream *st, int i, const struct err *e);
 void rows_arrived(struct stream *st, const struct op *op);
+void table_arrived(struct stream *st, const struct op *op, bool failed);
 
 int visit_open(struct stream *st, struct err *e);
 int rows_open(struct stream *st, struct err *e);
+
+/* --- table.c; without a table (n 0) only open, close and forget are called --- */
+
+int table_open(struct stream *st, struct err *e); /* where o.table_room is enough */
+void table_close(struct stream *st);
+void table_forget(struct stream *st); /* nothing is in flight */
+/* How far len bytes from off are. */
+enum block_state table_has(const struct stream *st, uint64_t off, size_t len);
+/* Starts reading blocks from `from`, which is absent, up to the first that is not, or end. */
+void table_read(struct stream *st, uint64_t from, uint64_t end, enum cause cause);
+
 int lookahead_open(struct stream *st, struct err *e);
 void lookahead_note(const struct stream *st); /* keeps the ranking, where one is wanted */
 

@@ -85,6 +85,7 @@ static bool start_next(struct stream *st)
         {CAUSE_NGRAM, ROWS_DEPTH, rows_start_next},
         {CAUSE_LOOKAHEAD, st->depth, lookahead_start_next},
         {CAUSE_WARM, st->depth > 7 ? st->depth / 4 : 1, warm_start_next},
+        {CAUSE_WARM, st->depth > 7 ? st->depth / 4 : 1, table_start_next},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (st->n_by_cause[kinds[i].cause] < kinds[i].most && kinds[i].start(st))
@@ -162,6 +163,23 @@ void reads_start_rows(struct stream *st, int from, int to, uint64_t off, size_t 
                                                    .user = op});
 }
 
+void reads_start_table(struct stream *st, enum cause cause, uint64_t off, size_t len)
+{
+    struct op *op = op_take(st, OP_TABLE, cause);
+    const uint64_t left = st->store->ngram.size - off;
+    op->generation = st->rows.generation;
+    op->off = off;
+    op->len = len;
+    counters_add(&st->counters->reads[cause][0], len / READER_ALIGN);
+    st->reader->ops->submit(st->reader,
+                            &(struct read_request){.file = st->rows.file,
+                                                   .off = off,
+                                                   .to = st->table.data + off,
+                                                   .len = len,
+                                                   .want = left < len ? (size_t)left : len,
+                                                   .user = op});
+}
+
 static int take_ended(struct stream *st, bool wait)
 {
     struct read_result r[READER_DEPTH_MAX];
@@ -175,7 +193,7 @@ static int take_ended(struct stream *st, bool wait)
 static void describe(const struct stream *st, const struct op *op, int error, struct err *e)
 {
     errno = error;
-    if (op->kind == OP_ROWS) {
+    if (op->kind != OP_RECORD) {
         (void)err_sys(e,
                       "%s: %zu bytes at %" PRIu64 " (n-gram rows) cannot be read; check the disk",
                       st->rows.path, op->len, op->off);
@@ -219,6 +237,15 @@ static void rows_ended(struct stream *st, const struct op *op, const struct read
     rows_arrived(st, op);
 }
 
+/* What nobody asked for may fail unseen: whoever needs it reads it again. */
+static void table_ended(struct stream *st, const struct op *op, const struct read_result *r)
+{
+    struct rows *w = &st->rows;
+    if (r->error && op->cause == CAUSE_NGRAM && op->generation == w->generation && !w->failure.code)
+        describe(st, op, r->error, &w->failure);
+    table_arrived(st, op, r->error != 0);
+}
+
 static void ended(struct stream *st, const struct read_result *r)
 {
     struct op *op = r->user;
@@ -226,6 +253,8 @@ static void ended(struct stream *st, const struct read_result *r)
     op_release(st, op);
     if (op->kind == OP_RECORD)
         record_ended(st, op, r);
+    else if (op->kind == OP_TABLE)
+        table_ended(st, op, r);
     else
         rows_ended(st, op, r);
 }

@@ -69,6 +69,8 @@ int stream_open(const struct store *s, const struct stream_options *o, struct st
     if (!rc)
         rc = visit_open(st, e);
     if (!rc)
+        rc = table_open(st, e);
+    if (!rc)
         rc = rows_open(st, e);
     if (!rc)
         rc = lookahead_open(st, e);
@@ -98,6 +100,7 @@ void stream_close(struct stream *st)
     mem_free(st->visit.order);
     mem_free(st->visit.ready);
     mem_free(st->visit.waiting);
+    table_close(st);
     mem_free(st->rows.row);
     mem_free(st->rows.order);
     mem_free(st->rows.data);
@@ -127,6 +130,7 @@ void stream_forget(struct stream *st)
     st->lookahead.next_warm = st->lookahead.n_warm;
     if (!st->visit.open)
         reads_drain(st);
+    table_forget(st);
     for (int i = 0; i < st->pool.n; i++)
         if (st->pool.slot[i].state == SLOT_READY && st->pool.slot[i].pin == POOL_NONE)
             reads_drop(st, i);

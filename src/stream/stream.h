@@ -33,6 +33,7 @@ struct stream_options {
     int slots;             /* of the pool, at least stream_slots_min(store) */
     int visit_max;         /* the longest visit: entries */
     int rows_max;          /* n-gram rows of one stream_rows_begin */
+    uint64_t table_room;   /* bytes for n-gram tables: held whole from stream_table_bytes on */
     enum engine_reads reads;
     int depth; /* demand reads in flight, 1..64; 0: measured at open, in some 100 ms, where the
                   store is large */
@@ -49,6 +50,8 @@ struct stream_options {
 int stream_slots_min(const struct store *s);
 /* Bytes of a slot for records of so many bits. */
 uint64_t stream_slot_bytes(const struct store *s, int bits, int miss_bits);
+/* Bytes that the n-gram tables take when they are held whole. */
+uint64_t stream_table_bytes(const struct store *s);
 
 int stream_open(const struct store *s, const struct stream_options *o, struct stream **out,
                 struct err *e);
@@ -96,7 +99,8 @@ void stream_expert(const struct stream *st, const uint8_t *record, int bits, str
 
 /* Rows of the n-gram tables, known long before they are needed: begin starts reads of their blocks,
  * at most rows_max; wait returns when all are there; row i is then row_bytes bytes, until the next
- * begin. On failure of wait no row is valid. */
+ * begin. Where the tables are held, rows that were read before cost nothing. On failure of wait no
+ * row is valid. */
 int stream_rows_begin(struct stream *st, const uint64_t *rows, int n, struct err *e);
 int stream_rows_wait(struct stream *st, struct err *e);
 const uint8_t *stream_row(const struct stream *st, int i);
