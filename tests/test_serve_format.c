@@ -316,17 +316,43 @@ static void test_required_uses(void **state)
     buf_free(&body);
 }
 
-/* A call that is cut ends as "length"; its arguments are JSON all the same. */
+/* A call that is cut ends as "length", wherever that is; its arguments are JSON all the same, and no
+ * piece of a tag is text: "<tool_call>\n<func" was. */
 static void test_a_cut_call(void **state)
 {
     struct buf body = BUF_INIT;
+    int n_cut = 0, n_calls = 0;
+    bool cut = true;
     (void)state;
+    for (int n = 1; cut; n += n < 24 ? 1 : 19, n_cut += cut) {
+        char rest[200];
+        snprintf(rest, sizeof rest,
+                 "'tool_choice': {'type': 'function', 'function': {'name': 'turn'}}, " GREEDY
+                 ", 'parallel_tool_calls': false, 'max_tokens': %d",
+                 n);
+        with_tools("parameters", rest, &body);
+        json_t *v = aid_ask(&server, "/v1/chat/completions", buf_str(&body), 200);
+        cut = strcmp(aid_string(v, "choices.0.finish_reason"), "length") == 0;
+        const json_t *text = aid_at(v, "choices.0.message.content");
+        const size_t len = json_string_length(text);
+        if (len)
+            fail_msg("cut behind %d tokens the call leaves text: %s", n, json_string_value(text));
+        if (aid_at(v, "choices.0.message.tool_calls")) {
+            json_t *args = json_at(v, "choices.0.message.tool_calls.0.function.arguments");
+            assert_true(json_is_object(args));
+            json_decref(args);
+            n_calls++;
+        }
+        json_decref(v);
+    }
+    printf("note: %d cuts, %d with a call\n", n_cut, n_calls);
+    assert_true(n_cut > 20 && n_calls > 2 && n_calls < n_cut);
     with_tools("parameters",
-               "'tool_choice': {'type': 'function', 'function': {'name': 'turn'}}, " GREEDY
-               ", 'max_tokens': 24",
+               "'tool_choice': 'required', " GREEDY ", 'stop': '</parameter>', 'max_tokens': 200",
                &body);
     json_t *v = aid_ask(&server, "/v1/chat/completions", buf_str(&body), 200);
-    assert_string_equal(aid_string(v, "choices.0.finish_reason"), "length");
+    assert_string_equal(aid_string(v, "choices.0.finish_reason"), "stop");
+    assert_true(json_is_null(aid_at(v, "choices.0.message.content")));
     buf_free(&body);
     json_decref(v);
 }

@@ -185,6 +185,48 @@ static void test_strict(void **state)
     toolset_free(&t);
 }
 
+/* The longest that a cut answer may leave as text, and as calls. */
+static void read_until(const struct toolset *t, const char *text, size_t len, bool only,
+                       struct record *r)
+{
+    const struct toolcall_options o = {.tools = t, .ctx = r, .on_event = note};
+    struct err e = {0};
+    struct toolcall *c;
+    *r = (struct record){0};
+    assert_ok(toolcall_open(&o, &c, &e), e);
+    assert_ok(toolcall_push(c, text, len, &e), e);
+    toolcall_cut(c, only);
+    assert_ok(toolcall_finish(c, &e), e);
+    assert_int_equal(r->open, 0);
+    toolcall_close(c);
+}
+
+/* Tags that max_tokens cut in the middle came out as text of the answer: "<tool_call>\n<func". */
+static void test_cut_tags_are_no_text(void **state)
+{
+    static const char calls[] = CALL(P("s", "x") P("i", "7")) "\n" CALL(P("s", "y"));
+    static const char said[] = "Is 1 <2? " CALL(P("s", "x"));
+    struct toolset t;
+    struct record r;
+    (void)state;
+    declare(&t);
+    for (size_t n = 1; n <= strlen(calls); n++) {
+        read_until(&t, calls, n, true, &r);
+        if (r.text.len)
+            fail_msg("cut behind %zu: text %s", n, buf_str(&r.text));
+        record_free(&r);
+    }
+    for (size_t n = 1; n <= strlen(said); n++) {
+        read_until(&t, said, n, false, &r);
+        if (strstr(buf_str(&r.text), "<tool") || strstr(buf_str(&r.text), "<func"))
+            fail_msg("cut behind %zu: text %s", n, buf_str(&r.text));
+        if (n <= strlen("Is 1 <2?"))
+            assert_int_equal(r.text.len, n);
+        record_free(&r);
+    }
+    toolset_free(&t);
+}
+
 /* Texts of tags and scraps in any order. */
 static void test_random(void **state)
 {
@@ -285,8 +327,11 @@ static void test_tools_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),         cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_cut_tags_are_no_text),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_whole),
         cmocka_unit_test(test_tools_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,9 +253,14 @@ static bool has_tool(const struct ask *a, const char *name)
     return false;
 }
 
+bool ask_must_call(const struct ask *a)
+{
+    return a->tool_choice == ASK_TOOLS_REQUIRED || a->tool_choice == ASK_TOOLS_NAMED;
+}
+
 int ask_check(const struct ask *a, struct wrong *w)
 {
-    const bool calls = a->tool_choice == ASK_TOOLS_REQUIRED || a->tool_choice == ASK_TOOLS_NAMED;
+    const bool calls = ask_must_call(a);
     if (calls && !json_array_size(a->tools))
         return WRONG(w, E_FORMAT, "tool_choice",
                      "tool_choice: asks for a call, but there are no "

@@ -83,6 +83,8 @@ int ask_tool(struct ask *a, const char *name, const char *description, const jso
 int ask_strict(struct ask *a, struct wrong *w);
 /* A grammar, which nothing else may contradict. */
 int ask_grammar(struct ask *a, struct wrong *w);
+/* Whether the answer is to be calls of tools alone. */
+bool ask_must_call(const struct ask *a);
 /* What contradicts itself once all is read: a tool_choice without tools, ... */
 int ask_check(const struct ask *a, struct wrong *w);
 

@@ -61,11 +61,6 @@ void guides_close(struct guides *s)
 
 /* --- what is asked for --- */
 
-static bool must_call(const struct ask *a)
-{
-    return a->tool_choice == ASK_TOOLS_REQUIRED || a->tool_choice == ASK_TOOLS_NAMED;
-}
-
 /* Whether anything is asked for that a grammar must hold. */
 static bool spec_of(const struct ask *a, const struct toolset *tools, bool thinking,
                     struct grammar_spec *out)
@@ -81,9 +76,9 @@ static bool spec_of(const struct ask *a, const struct toolset *tools, bool think
         .strict = a->strict,
         .only = a->tool_choice == ASK_TOOLS_NAMED ? a->tool_name : NULL,
         .several = a->parallel_tools,
-        .must_call = must_call(a),
+        .must_call = ask_must_call(a),
     };
-    return a->format != ASK_TEXT || (tools && (must_call(a) || json_object_size(a->strict)));
+    return a->format != ASK_TEXT || (tools && (ask_must_call(a) || json_object_size(a->strict)));
 }
 
 /* All that the grammar is made of. */
@@ -162,7 +157,7 @@ static void forget(struct guides *s)
 
 static const char *field_of(const struct ask *a)
 {
-    if (must_call(a) || a->format == ASK_TEXT)
+    if (ask_must_call(a) || a->format == ASK_TEXT)
         return "tools";
     return a->format_field ? a->format_field : "response_format";
 }

@@ -54,6 +54,12 @@ int parts_push(struct parts *p, const char *text, size_t len, struct err *e)
     return pass_on(p, e);
 }
 
+void parts_cut(struct parts *p, bool only)
+{
+    if (!p->raw)
+        toolcall_cut(p->calls, only);
+}
+
 int parts_finish(struct parts *p, struct err *e)
 {
     if (p->raw)

@@ -25,6 +25,9 @@ int parts_init(struct parts *p, const struct parts_events *on, const struct tool
 void parts_init_raw(struct parts *p, const struct parts_events *on);
 void parts_free(struct parts *p); /* zeros are fine */
 int parts_push(struct parts *p, const char *text, size_t len, struct err *e);
+/* Before parts_finish: the answer was cut, not ended by the model, so that a piece of a tag at its
+ * end is no text. only: it was to be calls alone. */
+void parts_cut(struct parts *p, bool only);
 int parts_finish(struct parts *p, struct err *e);
 bool parts_thinking(const struct parts *p); /* the answer has not begun */
 

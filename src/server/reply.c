@@ -141,7 +141,14 @@ static void add_logprobs(struct choice *c, const struct sample_logprobs *p)
 
 /* --- events --- */
 
-static const char *finish_word(const struct choice *c)
+/* Whether something else than the model ended the answer. */
+static bool was_cut(const struct choice *c)
+{
+    return c->ending.finish != FINISH_STOP || c->ending.stop_string >= 0;
+}
+
+/* unfinished: a call was open when the answer was cut. */
+static const char *finish_word(const struct choice *c, bool unfinished)
 {
     switch (c->ending.finish) {
     case FINISH_LENGTH:
@@ -149,7 +156,7 @@ static const char *finish_word(const struct choice *c)
     case FINISH_INTERRUPTED:
         return c->enough ? "tool_calls" : "cancelled";
     default:
-        return c->n_calls ? "tool_calls" : "stop";
+        return c->n_calls && !unfinished ? "tool_calls" : "stop";
     }
 }
 
@@ -185,9 +192,13 @@ static int take_end(struct choice *c, const struct event *v, struct err *e)
         *e = c->ending.err;
         return -e->code;
     }
+    const bool cut = was_cut(c);
+    const bool unfinished = cut && c->n_calls && !c->calls[c->n_calls - 1].ended;
+    if (cut)
+        parts_cut(&c->parts, ask_must_call(&c->reply->ask));
     if (parts_finish(&c->parts, e) || buf_check(&c->text, e))
         return -e->code;
-    c->finish = finish_word(c);
+    c->finish = finish_word(c, unfinished);
     if (shown(c->reply) && c->reply->form->choice_end)
         c->reply->form->choice_end(c);
     return 0;

@@ -28,6 +28,7 @@ struct toolcall {
     struct buf held;  /* input that is not understood yet */
     struct buf text;  /* of the answer, for the next event */
     struct buf piece; /* of arguments, for the next event */
+    bool cut, only;   /* as toolcall_cut says */
     bool said;        /* text since the beginning, or since the last call */
     int n_calls, deviations;
     /* the open call */
@@ -211,6 +212,16 @@ static size_t plain_run(const char *s, size_t n, size_t from)
     return k;
 }
 
+/* Whether a piece of a call's head at the end of a cut answer is no text. */
+static bool is_cut_tag(const struct toolcall *c, const char *s, size_t n)
+{
+    static const char *const heads[] = {"<tool", "<function="};
+    bool found = c->only;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        found = found || (n >= strlen(heads[i]) && memcmp(s, heads[i], strlen(heads[i])) == 0);
+    return c->cut && n && found;
+}
+
 static size_t in_text(struct toolcall *c, const char *s, size_t n, bool end)
 {
     struct tag t;
@@ -219,6 +230,10 @@ static size_t in_text(struct toolcall *c, const char *s, size_t n, bool end)
     enum tag_kind head = read_head(c, s + k, n - k, line, &t);
     if (head == TAG_PARTIAL && !end)
         return 0;
+    if (head == TAG_PARTIAL && is_cut_tag(c, s + k, n - k)) {
+        c->deviations++;
+        return n;
+    }
     if (head == TAG_FUNCTION && c->o.strict) {
         c->state = KEPT;
         return 0;
@@ -250,8 +265,8 @@ static size_t in_body(struct toolcall *c, const char *s, size_t n, bool end)
     if (k)
         return k;
     tag_read(s, n, &t);
-    if (t.kind == TAG_PARTIAL && !end)
-        return 0;
+    if (t.kind == TAG_PARTIAL && (!end || c->cut))
+        return end ? n : 0;
     if (t.kind == TAG_PARAMETER) {
         begin_value(c, &t);
         return t.len;
@@ -266,8 +281,8 @@ static size_t in_body(struct toolcall *c, const char *s, size_t n, bool end)
         return t.len;
     }
     enum tag_kind head = read_head(c, s, n, true, &t);
-    if (head == TAG_PARTIAL && !end)
-        return 0;
+    if (head == TAG_PARTIAL && (!end || c->cut))
+        return end ? n : 0;
     if (head == TAG_FUNCTION) {
         c->deviations++;
         end_call(c, IN_TEXT);
@@ -284,8 +299,8 @@ static size_t after_body(struct toolcall *c, const char *s, size_t n, bool end)
     struct tag t;
     size_t k = tag_blanks(s, n);
     tag_read(s + k, n - k, &t);
-    if (t.kind == TAG_PARTIAL && !end)
-        return 0;
+    if (t.kind == TAG_PARTIAL && (!end || c->cut))
+        return end ? n : 0;
     c->state = IN_TEXT;
     if (t.kind == TAG_CALL_END)
         return k + t.len;
@@ -443,6 +458,12 @@ static int finish_kept(struct toolcall *c, struct err *e)
     c->n_calls = 0;
     emit(c, TOOLCALL_TEXT, c->held.data, c->held.len);
     return 0;
+}
+
+void toolcall_cut(struct toolcall *c, bool only)
+{
+    c->cut = true;
+    c->only = only;
 }
 
 int toolcall_finish(struct toolcall *c, struct err *e)
