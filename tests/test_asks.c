@@ -69,7 +69,7 @@ static void test_fields_of_a_chat(void **state)
     struct ask a;
     (void)state;
     take(CHAT,
-         "{" HI ", 'max_tokens': 5, 'max_completion_tokens': 7, 'temperature': 0.5, 'top_p': 0.25,"
+         "{" HI ", 'max_tokens': 7, 'max_completion_tokens': 7, 'temperature': 0.5, 'top_p': 0.25,"
          " 'top_k': 3, 'min_p': 0.125, 'seed': 9, 'n': 2, 'stop': ['a', 'b'], 'stream': true,"
          " 'stream_options': {'include_usage': true}, 'logprobs': true, 'top_logprobs': 4,"
          " 'presence_penalty': 1, 'frequency_penalty': -1, 'repetition_penalty': 1.5,"
@@ -265,6 +265,17 @@ static const struct {
      "messages[0].tool_calls[0].function.arguments: want a JSON object, or its text"},
     {CHAT, "{" HI ", 'chat_template_kwargs': {'messages': []}}", "chat_template_kwargs.messages",
      "chat_template_kwargs.messages: is not the request's to set"},
+    {CHAT, "{" HI ", 'max_tokens': 5, 'max_completion_tokens': 7}", "max_completion_tokens",
+     "max_completion_tokens: is 7, and max_tokens is 5: give one of them"},
+    {CHAT, "{" HI ", 'enable_thinking': false, 'reasoning_effort': 'low'}", "reasoning_effort",
+     "reasoning_effort: switches thinking on, which another field of this request switches off"},
+    {CHAT, "{" HI ", 'enable_thinking': true, 'chat_template_kwargs': {'enable_thinking': false}}",
+     "chat_template_kwargs.enable_thinking",
+     "chat_template_kwargs.enable_thinking: switches thinking off, which another field of this "
+     "request switches on"},
+    {CHAT, "{" HI ", 'response_format': {'type': 'json_schema', 'json_schema': {'schema': true}}}",
+     "response_format.json_schema.schema",
+     "response_format.json_schema.schema: want a JSON schema, an object"},
     {TEXT, "{'prompt': ['a', 'b']}", "prompt", "prompt: one a request, found 2"},
     {TEXT, "{'prompt': 'a', 'suffix': 'b'}", "suffix",
      "suffix: only \"\" is supported, found the string \"b\""},
@@ -281,6 +292,33 @@ static const struct {
     {COUNT, "{'messages': [{'role': 'user', 'content': [{'type': 'image'}]}]}",
      "messages[0].content[0]",
      "messages[0].content[0]: blocks of type 'image' are not supported in user messages"},
+    {MESSAGES, "{" HI ", 'max_tokens': 1, 'system': 7}", "system",
+     "system: want a string or an array of text parts"},
+    {MESSAGES, "{" HI ", 'max_tokens': 1, 'system': [{'type': 'image'}]}", "system[0]",
+     "system[0]: parts of type 'image' are not supported: this model is given text only"},
+    {MESSAGES,
+     "{'max_tokens': 1, 'system': 's', 'messages': [{'role': 'user', 'content': [{'type':"
+     " 'tool_result', 'tool_use_id': 'c'}, {'type': 'text'}]}]}",
+     "messages[0].content[1]", "messages[0].content[1].text: want a string"},
+    {MESSAGES,
+     "{'max_tokens': 1, 'system': 's', 'messages': [{'role': 'user', 'content': [{'type':"
+     " 'tool_result', 'tool_use_id': 'c', 'content': [{'type': 'image'}]}]}]}",
+     "messages[0].content[0].content[0]",
+     "messages[0].content[0].content[0]: parts of type 'image' are not supported: this model is "
+     "given text only"},
+    {MESSAGES, "{" HI ", 'max_tokens': 1, 'output_format': {'type': 'json'}}", "output_format",
+     "output_format: want {\"type\": \"json_schema\", \"schema\": ...}"},
+    {MESSAGES, "{" HI ", 'max_tokens': 1, 'output_format': {'type': 'json_schema'}}",
+     "output_format.schema", "output_format.schema: want a JSON schema, an object"},
+    {MESSAGES,
+     "{" HI ", 'max_tokens': 1, 'output_config': {'format': {'type': 'json_schema',"
+     " 'x': 1}}}",
+     "output_config.format.x", "output_config.format.x: there is no such field"},
+    {OLLAMA_CHAT, "{'messages': 'hello'}", "messages", "messages: want an array"},
+    {OLLAMA_CHAT, "{" HI ", 'format': true}", "format",
+     "format: want \"json\" or a schema, an object"},
+    {OLLAMA_CHAT, "{" HI ", 'options': {'num_predict': 0}}", "options.num_predict",
+     "options.num_predict: want 1 or more tokens, or -1 or -2: until the context is full"},
     {OLLAMA_CHAT, "{" HI ", 'options': {'mirostat': 1}}", "options.mirostat",
      "options.mirostat: only 0 is supported, found the integer 1"},
     {OLLAMA_CHAT, "{" HI ", 'options': {'num_ctx': 5000}}", "options.num_ctx",

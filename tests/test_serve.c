@@ -222,6 +222,48 @@ static void test_what_is_wrong_is_told_in_each_form(void **state)
     buf_free(&big);
 }
 
+/* More tokens than the context has were cut to it without a word; ids out of range had no name. */
+static void test_what_is_out_of_range_is_named(void **state)
+{
+    static const struct {
+        const char *path, *body, *at, *says;
+    } cases[] = {
+        {"/v1/chat/completions", "{" HELLO ", 'max_tokens': 4096}", "error.param", "max_tokens"},
+        {"/v1/chat/completions", "{" HELLO ", 'max_completion_tokens': 4096}", "error.param",
+         "max_completion_tokens"},
+        {"/v1/completions", "{'prompt': 'Once', 'max_tokens': 4096}", "error.param", "max_tokens"},
+        {"/v1/responses", "{'input': 'Once', 'max_output_tokens': 4096}", "error.param",
+         "max_output_tokens"},
+        {"/v1/messages", "{" HELLO ", 'max_tokens': 4096}", "error.message",
+         "max_tokens: 4096 tokens behind the"},
+        {"/api/chat", "{" HELLO ", 'options': {'num_predict': 4096}}", "error",
+         "options.num_predict: 4096 tokens behind the"},
+        {"/v1/chat/completions", "{" HELLO ", 'logit_bias': {'4096': 1}, 'stream': true}",
+         "error.param", "logit_bias"},
+        {"/v1/completions", "{'prompt': [1, 4096]}", "error.param", "prompt"},
+        {"/v1/chat/completions", "{'messages': [{'role': 'tool', 'content': 'x'}]}", "error.param",
+         "messages"},
+        {"/api/chat", "{" HELLO ", 'format': {'type': 'string', 'pattern': 'a'}}", "error",
+         "format: schema: root: pattern"},
+        {"/v1/messages",
+         "{" HELLO ", 'max_tokens': 9, 'output_format': {'type': 'json_schema', 'schema': {'type':"
+         " 'string', 'pattern': 'a'}}}",
+         "error.message", "output_format.schema: schema: root: pattern"},
+        {"/v1/chat/completions",
+         "{" HELLO ", 'response_format': {'type': 'json_object'}, 'tools': [{'type': 'function',"
+         " 'function': {'name': 'f', 'strict': true, 'parameters': {'type': 'object',"
+         " 'properties': {'a': {'type': 'integer', 'multipleOf': 2}}}}}]}",
+         "error.param", "tools"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *v = aid_ask(&server, cases[i].path, cases[i].body, 400);
+        if (!strstr(aid_string(v, cases[i].at), cases[i].says))
+            fail_msg("case %zu: %s", i, aid_string(v, cases[i].at));
+        json_decref(v);
+    }
+}
+
 /* Sends an endless request and returns its connection. */
 static int begin_endless(const char *id, bool stream)
 {
@@ -400,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_streams_say_the_same),
         cmocka_unit_test(test_thinking_is_split_off),
         cmocka_unit_test(test_what_is_wrong_is_told_in_each_form),
+        cmocka_unit_test(test_what_is_out_of_range_is_named),
         cmocka_unit_test(test_clients_that_leave_are_cancelled),
         cmocka_unit_test(test_a_slow_reader_is_dropped_alone),
         cmocka_unit_test(test_cancelling_by_name),

@@ -204,16 +204,12 @@ int generate(struct model *m, struct sequence *seq, const struct tokens *prompt,
 static int prepare(struct generation *g, struct err *e)
 {
     struct model *m = g->m;
-    const int vocab = m->weights.config.vocab;
-    int n_used = m->tokenizer ? tokenizer_count(m->tokenizer) : vocab;
-    if (n_used > vocab)
-        n_used = vocab;
     if (g->o.n_stop && !m->tokenizer)
         return ERR(e, E_ARG, "stop strings need a tokenizer, and the model was opened without");
     if (g->o.top_logprobs < 0 || g->o.top_logprobs > SAMPLE_TOP_MAX)
         return ERR(e, E_ARG, "logprobs of the %d likeliest tokens, want 0 to %d", g->o.top_logprobs,
                    SAMPLE_TOP_MAX);
-    if (sampler_open(vocab, n_used, &g->o.sample, &g->sampler, e) ||
+    if (sampler_open(m->weights.config.vocab, model_tokens(m), &g->o.sample, &g->sampler, e) ||
         (g->o.constraint && sampler_constrain(g->sampler, g->o.constraint, e)) ||
         stop_init(&g->stop, g->o.stop, g->o.n_stop, e) ||
         drafter_init(&g->drafter, m, &g->o.draft, g->n_prompt + g->n_max, e) ||

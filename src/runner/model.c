@@ -74,6 +74,13 @@ bool model_is_stop(const struct model *m, int32_t id)
     return false;
 }
 
+int model_tokens(const struct model *m)
+{
+    const int vocab = m->weights.config.vocab;
+    const int n = m->tokenizer ? tokenizer_count(m->tokenizer) : vocab;
+    return n < vocab ? n : vocab;
+}
+
 int model_check_ids(const struct model *m, const struct tokens *ids, struct err *e)
 {
     const int vocab = m->weights.config.vocab;

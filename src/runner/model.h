@@ -66,6 +66,7 @@ int model_reopen(struct model *m, struct err *e);
  * for a model of so many token ids. */
 int model_check_text(const char *dir, int vocab, struct err *e);
 bool model_is_stop(const struct model *m, int32_t id);
+int model_tokens(const struct model *m); /* ids that can be drawn: 0 to one less */
 /* E_ARG, with the place, when an id is none of the model's. */
 int model_check_ids(const struct model *m, const struct tokens *ids, struct err *e);
 

@@ -39,7 +39,7 @@ void anthropic_count(struct server *s, struct exchange *x)
     if (!body)
         return;
     ask_init(&a, body);
-    if (anthropic_ask(&a, true, &w) || reply_count(s, &a, &n, &w.e))
+    if (anthropic_ask(&a, true, &w) || reply_count(s, &a, &n, &w))
         api_fail(x, &w);
     else if (api_model(s, x, a.model))
         api_reply(x, 200, json_pack("{s:i}", "input_tokens", n));

@@ -5,6 +5,7 @@
 
 #include "server/asks.h"
 #include "server/messages.h"
+#include "text/toolset.h"
 
 enum { PLACE_MAX = 96 };
 
@@ -106,8 +107,10 @@ static int add_use(struct draft *d, const json_t *block, const char *place, stru
 {
     const char *name = string_of(block, "name");
     const json_t *input = json_object_get(block, "input");
-    if (!name || !json_is_object(input))
-        return WRONG(w, E_FORMAT, place, "%s: tool_use wants a name and an object as input", place);
+    if (!name || !*name || strlen(name) > TOOL_NAME_MAX || !json_is_object(input))
+        return WRONG(w, E_FORMAT, place,
+                     "%s: tool_use wants a name of 1 to %d bytes and an object as input", place,
+                     TOOL_NAME_MAX);
     if (!d->calls)
         d->calls = json_array();
     json_t *call = json_pack("{s:s, s:s*, s:{s:s, s:O}}", "type", "function", "id",
@@ -148,6 +151,17 @@ static json_t *result_content(const struct result *r)
     return parts;
 }
 
+/* Text parts are checked where their places are known as the client has them. */
+static int check_text(const json_t *content, const char *place, struct wrong *w)
+{
+    struct buf text = BUF_INIT;
+    char at[PLACE_MAX + 64];
+    snprintf(at, sizeof at, "%s.content", place);
+    const int rc = messages_text(content, at, &text, w);
+    buf_free(&text);
+    return rc;
+}
+
 static int add_result(struct draft *d, const json_t *block, const char *place, struct wrong *w)
 {
     struct result r = {0};
@@ -155,9 +169,8 @@ static int add_result(struct draft *d, const json_t *block, const char *place, s
         return -w->e.code;
     if (!r.id)
         return WRONG(w, E_FORMAT, place, "%s: tool_result wants a tool_use_id", place);
-    if (r.content && !json_is_string(r.content) && !json_is_array(r.content))
-        return WRONG(w, E_FORMAT, place, "%s.content: want a string or an array of text blocks",
-                     place);
+    if (r.content && check_text(r.content, place, w))
+        return -w->e.code;
     if (flush(d, w))
         return -w->e.code;
     json_t *m = json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", r.id, "content",
@@ -176,9 +189,14 @@ static int add_block(struct draft *d, const json_t *block, const char *place, st
     if (strcmp(type, "tool_result") == 0 && !assistant)
         return add_result(d, block, place, w);
     if (strcmp(type, "thinking") == 0 && assistant) {
-        buf_puts(&d->thinking, string_of(block, "thinking") ? string_of(block, "thinking") : "");
+        const char *text = string_of(block, "thinking");
+        if (!text)
+            return WRONG(w, E_FORMAT, place, "%s.thinking: want a string", place);
+        buf_puts(&d->thinking, text);
         return 0;
     }
+    if (strcmp(type, "text") == 0 && !string_of(block, "text"))
+        return WRONG(w, E_FORMAT, place, "%s.text: want a string", place);
     if (strcmp(type, "text") == 0)
         return add_part(d, block, w);
     return WRONG(w, E_UNSUPPORTED, place,
@@ -215,13 +233,25 @@ static int add_message(struct draft *d, const json_t *m, const char *place, stru
     return flush(d, w);
 }
 
+static int add_system(struct draft *d, const json_t *system, struct wrong *w)
+{
+    struct buf text = BUF_INIT;
+    int rc = messages_text(system, "system", &text, w);
+    if (!rc && text.len &&
+        json_array_append_new(
+            d->out, json_pack("{s:s, s:s%}", "role", "system", "content", text.data, text.len)))
+        rc = out_of_memory(w);
+    buf_free(&text);
+    return rc;
+}
+
 static int convert(struct ask *a, const json_t *system, const json_t *messages, struct wrong *w)
 {
     struct draft d = {.out = json_array()};
     const size_t n = json_array_size(messages);
     int rc = 0;
     if (system)
-        json_array_append_new(d.out, json_pack("{s:s, s:O}", "role", "system", "content", system));
+        rc = add_system(&d, system, w);
     for (size_t i = 0; !rc && i < n; i++) {
         char place[PLACE_MAX];
         snprintf(place, sizeof place, "messages[%zu]", i);
@@ -305,13 +335,41 @@ static int read_thinking(struct fields_of_request *q, struct wrong *w)
     return 0;
 }
 
-static int read_format(struct ask *a, const json_t *v, struct wrong *w)
+struct format {
+    const char *type;
+    const json_t *schema;
+};
+
+static const struct field format_fields[] = {
+    {"type", FIELD_STRING, offsetof(struct format, type), 0, 0, NULL, NULL},
+    {"schema", FIELD_VALUE, offsetof(struct format, schema), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
+/* name: "output_config.format", or "output_format", which it is the older name of; schema: that of
+ * its schema. */
+static int read_format(struct ask *a, const json_t *v, const char *name, const char *schema,
+                       struct wrong *w)
 {
-    const char *type = string_of(v, "type");
-    if (!type || strcmp(type, "json_schema") != 0)
-        return WRONG(w, E_FORMAT, "output_config.format",
-                     "output_config.format: want {\"type\": \"json_schema\", \"schema\": ...}");
-    return ask_schema(a, json_object_get(v, "schema"), "output_config.format.schema", w);
+    struct format f = {0};
+    if (json_is_object(v) && fields_read(format_fields, v, name, &f, w))
+        return -w->e.code;
+    if (!f.type || strcmp(f.type, "json_schema") != 0)
+        return WRONG(w, E_FORMAT, name, "%s: want {\"type\": \"json_schema\", \"schema\": ...}",
+                     name);
+    return ask_schema(a, f.schema, schema, w);
+}
+
+static int read_formats(const struct fields_of_request *q, struct ask *a, struct wrong *w)
+{
+    if (q->format && q->output_format)
+        return WRONG(w, E_FORMAT, "output_format",
+                     "output_format: is there beside output_config.format; give one of them");
+    if (q->format)
+        return read_format(a, q->format, "output_config.format", "output_config.format.schema", w);
+    return q->output_format
+               ? read_format(a, q->output_format, "output_format", "output_format.schema", w)
+               : 0;
 }
 
 int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
@@ -328,9 +386,7 @@ int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
     a->parallel_tools = !q.one_call;
     if (convert(a, q.system, q.messages, w) || (q.tools && read_tools(a, q.tools, w)) ||
         (q.choice && read_choice(a, q.choice, w)) ||
-        (q.stop && ask_stop(a, q.stop, "stop_sequences", w)) ||
-        (q.format && read_format(a, q.format, w)) ||
-        (q.output_format && read_format(a, q.output_format, w)) ||
+        (q.stop && ask_stop(a, q.stop, "stop_sequences", w)) || read_formats(&q, a, w) ||
         (q.effort && ask_effort(a, q.effort, "output_config.effort", w)))
         return -w->e.code;
     q.ask = *a;

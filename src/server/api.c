@@ -58,13 +58,24 @@ static bool begins(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
+/* Whether a field is about how long prompt and answer are together. */
+static bool is_length(const char *param)
+{
+    static const char *const names[] = {
+        "messages", "prompt", "input", "max_tokens", "max_completion_tokens", "max_output_tokens"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], param) == 0)
+            return true;
+    return false;
+}
+
 static const char *openai_code(const struct status *s, const struct wrong *w)
 {
     if (s->status != 400)
         return s->code;
-    return w->e.code == E_LIMIT         ? "context_length_exceeded"
-           : w->e.code == E_UNSUPPORTED ? "unsupported_value"
-                                        : "invalid_value";
+    return w->e.code == E_LIMIT && is_length(w->param) ? "context_length_exceeded"
+           : w->e.code == E_UNSUPPORTED                ? "unsupported_value"
+                                                       : "invalid_value";
 }
 
 json_t *api_error(const char *path, int status, const struct wrong *w)

@@ -11,13 +11,16 @@
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/utf8.h"
+#include "text/toolset.h"
 
-enum { TOOLS_MAX = 512, TOOL_NAME_MAX = 128, SEED_BITS = 53 };
+enum { TOOLS_MAX = 512 };
 
 void ask_init(struct ask *a, json_t *body)
 {
     *a = (struct ask){
         .body = body,
+        .max_field = "max_tokens",
+        .prompt_field = "messages",
         .thinking = -1,
         .think_budget = -1,
         .n = 1,
@@ -119,7 +122,7 @@ int ask_bias(struct ask *a, const json_t *v, const char *name, struct wrong *w)
 
 int ask_schema(struct ask *a, const json_t *v, const char *name, struct wrong *w)
 {
-    if (!json_is_object(v) && !json_is_boolean(v))
+    if (!json_is_object(v))
         return WRONG(w, E_FORMAT, name, "%s: want a JSON schema, an object", name);
     a->format = ASK_SCHEMA;
     a->format_field = name;
@@ -137,6 +140,16 @@ int ask_grammar(struct ask *a, struct wrong *w)
     return 0;
 }
 
+static int set_thinking(struct ask *a, bool on, const char *name, struct wrong *w)
+{
+    if (a->thinking >= 0 && a->thinking != on)
+        return WRONG(w, E_FORMAT, name,
+                     "%s: switches thinking %s, which another field of this request switches %s",
+                     name, on ? "on" : "off", on ? "off" : "on");
+    a->thinking = on;
+    return 0;
+}
+
 int ask_effort(struct ask *a, const char *word, const char *name, struct wrong *w)
 {
     /* The words of the model's template on the right; its own "high" is called xhigh. */
@@ -148,8 +161,7 @@ int ask_effort(struct ask *a, const char *word, const char *name, struct wrong *
         if (strcmp(words[i][0], word) != 0)
             continue;
         a->effort = words[i][1];
-        a->thinking = a->effort != NULL;
-        return 0;
+        return set_thinking(a, a->effort != NULL, name, w);
     }
     return WRONG(w, E_FORMAT, name,
                  "%s: want none, minimal, low, medium, high or xhigh, found '%.40s'", name, word);
@@ -176,7 +188,8 @@ int ask_variables(struct ask *a, const json_t *v, const char *name, struct wrong
         if (strcmp(key, "enable_thinking") == 0) {
             if (!json_is_boolean(value))
                 return WRONG(w, E_FORMAT, full, "%s: want true or false", full);
-            a->thinking = json_is_true(value);
+            if (set_thinking(a, json_is_true(value), full, w))
+                return -w->e.code;
         } else if (strcmp(key, "reasoning_effort") == 0) {
             const char *word = json_string_value(value);
             if (ask_effort(a, word ? word : "", full, w))

@@ -6,7 +6,7 @@
 #include "runner/generate.h"
 #include "server/fields.h"
 
-enum { ASK_STOP_MAX = 16, ASK_CHOICES_MAX = 16, ASK_STOP_BYTES_MAX = 1024 };
+enum { ASK_TOKENS_ALL = -1, ASK_STOP_MAX = 16, ASK_CHOICES_MAX = 16, ASK_STOP_BYTES_MAX = 1024 };
 
 enum ask_tools { ASK_TOOLS_AUTO, ASK_TOOLS_NONE, ASK_TOOLS_REQUIRED, ASK_TOOLS_NAMED };
 enum ask_format { ASK_TEXT, ASK_JSON, ASK_SCHEMA, ASK_GRAMMAR };
@@ -32,10 +32,11 @@ struct ask {
     int thinking;         /* 1, 0; -1: by default */
     const char *effort;   /* of thinking, in the template's words, or NULL */
     int64_t think_budget; /* tokens of it; -1: any number */
-    int64_t max_tokens;   /* 0: by default */
-    int64_t n;            /* choices */
-    int64_t seed;         /* -1: another each time */
-    int64_t top_k;        /* -1: by default */
+    int64_t max_tokens;   /* 0: by default; ASK_TOKENS_ALL: until the context is full */
+    const char *max_field, *prompt_field; /* what the API calls that, and messages or text */
+    int64_t n;                            /* choices */
+    int64_t seed;                         /* -1: another each time */
+    int64_t top_k;                        /* -1: by default */
     double temperature, top_p, min_p, presence, frequency, repetition; /* NAN: by default */
     bool logprobs;
     int64_t top_logprobs;
@@ -70,7 +71,8 @@ int ask_stop(struct ask *a, const json_t *v, const char *name, struct wrong *w);
 int ask_bias(struct ask *a, const json_t *v, const char *name, struct wrong *w);
 /* A schema, as a value of the body; name is kept. */
 int ask_schema(struct ask *a, const json_t *v, const char *name, struct wrong *w);
-/* "none", "minimal", "low", "medium", "high", "xhigh": switches thinking on or off. */
+/* "none", "minimal", "low", "medium", "high", "xhigh": switches thinking on or off, unless another
+ * field has switched it the other way. */
 int ask_effort(struct ask *a, const char *word, const char *name, struct wrong *w);
 /* Further variables of the template; enable_thinking and reasoning_effort among them are those of
  * this request. */

@@ -15,6 +15,16 @@ void wrong_name(struct wrong *w, const char *name)
         snprintf(w->param, sizeof w->param, "%s", name);
 }
 
+int wrong_field(struct wrong *w, const char *name)
+{
+    const int code = w->e.code;
+    if (*w->param ||
+        (code != E_ARG && code != E_FORMAT && code != E_LIMIT && code != E_UNSUPPORTED))
+        return -code;
+    snprintf(w->param, sizeof w->param, "%s", name);
+    return err_prefix(&w->e, "%s", name);
+}
+
 static int want(const json_t *v, const char *name, const char *what, struct wrong *w)
 {
     char room[96];

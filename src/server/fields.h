@@ -47,5 +47,8 @@ int fields_read(const struct field *table, const json_t *object, const char *whe
 #define WRONG(w, code, name, ...)                                                                  \
     (wrong_name((w), name), err_failed((err_set)(&(w)->e, (code), __VA_ARGS__)))
 void wrong_name(struct wrong *w, const char *name);
+/* A failure in w->e of a part that knows no fields is that of this one; failures of the server
+ * itself (memory, disk) stay as they are. -code. */
+int wrong_field(struct wrong *w, const char *name);
 
 #endif

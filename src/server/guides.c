@@ -155,11 +155,19 @@ static void forget(struct guides *s)
     }
 }
 
-static const char *field_of(const struct ask *a)
+/* The field whose grammar cannot be made: where a format and strict tools are asked for, the format
+ * if it fails alone. */
+static const char *field_of(const struct ask *a, const struct grammar_spec *spec)
 {
+    struct grammar_spec alone = *spec;
+    struct grammar *g = NULL;
+    struct err ignored = {0};
     if (ask_must_call(a) || a->format == ASK_TEXT)
         return "tools";
-    return a->format_field ? a->format_field : "response_format";
+    alone.tools = NULL;
+    const bool tools = spec->tools && grammar_open(&alone, &g, &ignored) == 0;
+    grammar_close(g);
+    return tools ? "tools" : a->format_field;
 }
 
 int guides_lend(struct guides *s, const struct ask *a, const struct toolset *tools, bool thinking,
@@ -184,7 +192,7 @@ int guides_lend(struct guides *s, const struct ask *a, const struct toolset *too
     pthread_mutex_unlock(&s->lock);
     buf_free(&key);
     if (rc)
-        snprintf(w->param, sizeof w->param, "%s", field_of(a));
+        rc = wrong_field(w, field_of(a, &spec));
     *out = l;
     return rc;
 }

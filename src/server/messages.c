@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "text/toolset.h"
 
-enum { PLACE_MAX = 96, NAME_BYTES_MAX = 128 };
+enum { PLACE_MAX = 160, NAME_BYTES_MAX = TOOL_NAME_MAX };
 
 enum role { ROLE_SYSTEM, ROLE_DEVELOPER, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL };
 #define ROLES "system|developer|user|assistant|tool"
@@ -86,6 +87,13 @@ static int content_text(const json_t *content, bool may_lack, const char *place,
             return -w->e.code;
     }
     return 0;
+}
+
+int messages_text(const json_t *content, const char *name, struct buf *out, struct wrong *w)
+{
+    if (content_text(content, false, name, out, w))
+        return -w->e.code;
+    return out->failed ? out_of_memory(w) : 0;
 }
 
 /* Arguments as an object: given as one, or as its text; empty text is {}. For json_decref. */

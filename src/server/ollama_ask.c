@@ -5,7 +5,7 @@
 #include "server/asks.h"
 #include "server/messages.h"
 
-enum { PLACE_MAX = 64 };
+enum { PLACE_MAX = 64, PREDICT_UNSAID = -3 };
 
 struct fields_of_request {
     struct ask ask;
@@ -95,8 +95,10 @@ static int read_think(struct ask *a, const json_t *v, struct wrong *w)
 static int read_format(struct ask *a, const json_t *v, struct wrong *w)
 {
     const char *word = json_string_value(v);
-    if (!word)
+    if (json_is_object(v))
         return ask_schema(a, v, "format", w);
+    if (!word)
+        return WRONG(w, E_FORMAT, "format", "format: want \"json\" or a schema, an object");
     if (*word && strcmp(word, "json") != 0)
         return WRONG(w, E_FORMAT, "format", "format: want \"json\" or a schema, found '%.40s'",
                      word);
@@ -110,13 +112,20 @@ static int read_common(struct fields_of_request *q, const struct field *table, i
 {
     struct ask *a = &q->ask;
     a->stream = true; /* here that is the default */
+    a->max_field = "options.num_predict";
+    q->predict = PREDICT_UNSAID;
     if (fields_read(table, a->body, "", q, w))
         return -w->e.code;
     if (q->ctx > ctx && ctx)
         return WRONG(w, E_LIMIT, "options.num_ctx",
                      "options.num_ctx: this server was started for %d tokens, found %lld", ctx,
                      (long long)q->ctx);
-    a->max_tokens = q->predict > 0 ? q->predict : 0;
+    if (q->predict == 0)
+        return WRONG(w, E_FORMAT, a->max_field,
+                     "%s: want 1 or more tokens, or -1 or -2: until the context is full",
+                     a->max_field);
+    if (q->predict != PREDICT_UNSAID)
+        a->max_tokens = q->predict > 0 ? q->predict : ASK_TOKENS_ALL;
     if ((q->think && read_think(a, q->think, w)) || (q->format && read_format(a, q->format, w)) ||
         (q->stop && ask_stop(a, q->stop, "options.stop", w)))
         return -w->e.code;
@@ -156,6 +165,8 @@ int ollama_ask_chat(struct ask *a, int ctx, bool *empty, struct wrong *w)
     struct fields_of_request q = {.ask = *a};
     int rc = read_common(&q, chat_fields, ctx, w);
     *a = q.ask;
+    if (!rc && q.messages && !json_is_array(q.messages))
+        rc = WRONG(w, E_FORMAT, "messages", "messages: want an array");
     *empty = !rc && json_array_size(q.messages) == 0;
     if (rc || *empty)
         return rc;
@@ -180,6 +191,7 @@ int ollama_ask_generate(struct ask *a, int ctx, bool *empty, struct wrong *w)
     const int rc = read_common(&q, generate_fields, ctx, w);
     *a = q.ask;
     *empty = !rc && (!q.prompt || !*q.prompt);
+    a->prompt_field = "prompt";
     if (rc || *empty)
         return rc;
     if (q.raw && (q.system || q.think))

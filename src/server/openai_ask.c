@@ -186,6 +186,18 @@ static const struct field chat_fields[] = {
 #undef A
 #undef AT
 
+/* max_completion_tokens, which max_tokens is the older name of. */
+static int read_completion_tokens(struct ask *a, int64_t n, struct wrong *w)
+{
+    if (a->max_tokens && a->max_tokens != n)
+        return WRONG(w, E_FORMAT, "max_completion_tokens",
+                     "max_completion_tokens: is %lld, and max_tokens is %lld: give one of them",
+                     (long long)n, (long long)a->max_tokens);
+    a->max_tokens = n;
+    a->max_field = "max_completion_tokens";
+    return 0;
+}
+
 /* The fields that need more than the table. */
 static int read_chat(struct chat_request *q, struct wrong *w)
 {
@@ -203,8 +215,8 @@ static int read_chat(struct chat_request *q, struct wrong *w)
         (q->variables && ask_variables(a, q->variables, "chat_template_kwargs", w)) ||
         (q->effort && ask_effort(a, q->effort, "reasoning_effort", w)))
         return -w->e.code;
-    if (q->completion_tokens)
-        a->max_tokens = q->completion_tokens;
+    if (q->completion_tokens && read_completion_tokens(a, q->completion_tokens, w))
+        return -w->e.code;
     a->no_cache = !q->cache;
     return a->grammar && ask_grammar(a, w) ? -w->e.code : ask_check(a, w);
 }
@@ -289,6 +301,7 @@ static int read_prompt(struct ask *a, const json_t *v, struct wrong *w)
 static int read_text(struct text_request *q, struct wrong *w)
 {
     struct ask *a = &q->ask;
+    a->prompt_field = "prompt";
     if (read_prompt(a, q->prompt, w) || (q->stop && ask_stop(a, q->stop, "stop", w)) ||
         (q->bias && ask_bias(a, q->bias, "logit_bias", w)))
         return -w->e.code;

@@ -208,6 +208,8 @@ static int read_rest(struct request *q, struct wrong *w)
 int openai_ask_responses(struct ask *a, struct kept *responses, const char **id, struct wrong *w)
 {
     struct request q = {.ask = *a, .store = -1, .summary = -1};
+    q.ask.max_field = "max_output_tokens";
+    q.ask.prompt_field = "input";
     int rc = fields_read(fields, a->body, "", &q, w);
     if (!rc)
         rc = read_input(&q, responses, w);

@@ -101,7 +101,7 @@ void reply_start(struct server *s, struct exchange *x, struct ask *a, const stru
                  const char *id_prefix);
 
 /* How many tokens the prompt has; nothing is submitted. */
-int reply_count(struct server *s, struct ask *a, int *n, struct err *e);
+int reply_count(struct server *s, struct ask *a, int *n, struct wrong *w);
 
 /* --- for forms --- */
 

@@ -44,8 +44,9 @@ static json_t *variables(const struct ask *a, bool thinking)
 }
 
 /* The messages as text, in a->text. */
-static int render(struct reply *r, const struct ask_defaults *d, struct err *e)
+static int render(struct reply *r, const struct ask_defaults *d, struct wrong *w)
 {
+    struct err *e = &w->e;
     struct ask *a = &r->ask;
     const struct model *m = r->server->model;
     const bool thinking = a->thinking < 0 ? d->thinking : a->thinking;
@@ -57,6 +58,8 @@ static int render(struct reply *r, const struct ask_defaults *d, struct err *e)
     const json_t *tools = a->tool_choice == ASK_TOOLS_NONE ? NULL : a->tools;
     int rc = v ? chat_render(m->chat, a->messages, tools, v, &a->text, e)
                : ERR(e, E_NOMEM, "no memory for the prompt");
+    if (rc)
+        rc = wrong_field(w, a->prompt_field);
     if (!rc && r->session)
         rc = session_prompt(r, tools, v, e);
     json_decref(v);
@@ -66,33 +69,60 @@ static int render(struct reply *r, const struct ask_defaults *d, struct err *e)
     return rc;
 }
 
-/* As generation_check does it, in words for who cannot change the server. */
-static int check_length(const struct reply *r, struct err *e)
+/* As generation_check does it, in words for who cannot change the server; and that there is room
+ * for what is asked for: an answer is never shorter than it was asked to be without a word. */
+static int check_length(const struct reply *r, struct wrong *w)
 {
-    const size_t n = r->ask.ids.n;
+    const struct ask *a = &r->ask;
+    const size_t n = a->ids.n;
     const int ctx = r->server->model->ctx;
-    if (n < (size_t)ctx)
-        return 0;
-    if (r->ask.text.len && n > (size_t)ctx) /* what came behind was not encoded */
-        return ERR(e, E_LIMIT,
-                   "the prompt has more tokens than this server's context holds, %d, answer "
-                   "included: shorten it",
-                   ctx);
-    return ERR(e, E_LIMIT,
-               "the prompt has %zu tokens and this server's context holds %d, answer included: "
-               "shorten it",
-               n, ctx);
+    if (n > (size_t)ctx && a->text.len) /* what came behind was not encoded */
+        return WRONG(w, E_LIMIT, a->prompt_field,
+                     "%s: the prompt has more tokens than this server's context holds, %d, answer "
+                     "included: shorten it",
+                     a->prompt_field, ctx);
+    if (n >= (size_t)ctx)
+        return WRONG(w, E_LIMIT, a->prompt_field,
+                     "%s: the prompt has %zu tokens and this server's context holds %d, answer "
+                     "included: shorten it",
+                     a->prompt_field, n, ctx);
+    if (a->max_tokens > ctx - (int64_t)n)
+        return WRONG(w, E_LIMIT, a->max_field,
+                     "%s: %lld tokens behind the %zu of the prompt are more than this server's "
+                     "context of %d: ask for %zu at most",
+                     a->max_field, (long long)a->max_tokens, n, ctx, (size_t)ctx - n);
+    return 0;
 }
 
-static int make_prompt(struct reply *r, const struct ask_defaults *d, struct err *e)
+/* Ids that are none of the model's are found here, before anything is sent. */
+static int check_ids(const struct reply *r, struct wrong *w)
+{
+    const struct ask *a = &r->ask;
+    const struct model *m = r->server->model;
+    const int n = model_tokens(m);
+    for (int i = 0; i < a->n_bias; i++)
+        if (a->bias[i].id >= n)
+            return WRONG(w, E_ARG, "logit_bias",
+                         "logit_bias: there is no token %d; the model's ids are 0 to %d",
+                         (int)a->bias[i].id, n - 1);
+    return generation_check(m, &a->ids, &w->e) ? wrong_field(w, a->prompt_field) : 0;
+}
+
+static int make_prompt(struct reply *r, const struct ask_defaults *d, struct wrong *w)
 {
     struct ask *a = &r->ask;
-    if (a->messages && render(r, d, e))
-        return -e->code;
+    if (a->messages && render(r, d, w))
+        return -w->e.code;
     if (!a->ids.n &&
-        schedule_encode(r->server->schedule, buf_str(&a->text), a->text.len, &a->ids, e))
-        return -e->code;
-    return check_length(r, e) ? -e->code : generation_check(r->server->model, &a->ids, e);
+        schedule_encode(r->server->schedule, buf_str(&a->text), a->text.len, &a->ids, &w->e))
+        return wrong_field(w, a->prompt_field);
+    return check_length(r, w) ? -w->e.code : check_ids(r, w);
+}
+
+static int most_tokens(const struct ask *a, const struct ask_defaults *d)
+{
+    return a->max_tokens == ASK_TOKENS_ALL ? 0
+                                           : (int)(a->max_tokens ? a->max_tokens : d->max_tokens);
 }
 
 /* Gives the request of each choice to the scheduler. */
@@ -107,7 +137,7 @@ static int submit(struct reply *r, const struct ask_defaults *d, struct err *e)
         .text_len = a->messages ? a->text.len : 0,
         .shared = r->n_choices > 1,
         .fresh = a->no_cache,
-        .max_tokens = (int)(a->max_tokens ? a->max_tokens : d->max_tokens),
+        .max_tokens = most_tokens(a, d),
         .stop = a->stop,
         .n_stop = a->n_stop,
         .ignore_stop_ids = a->ignore_eos,
@@ -130,13 +160,13 @@ static int submit(struct reply *r, const struct ask_defaults *d, struct err *e)
     return 0;
 }
 
-int reply_count(struct server *s, struct ask *a, int *n, struct err *e)
+int reply_count(struct server *s, struct ask *a, int *n, struct wrong *w)
 {
     const struct ask_defaults d = server_defaults(s);
     struct reply r = {.server = s, .ask = *a};
     if (!atomic_load(&s->ready))
-        return ERR(e, E_BUSY, "%s", LOADING);
-    const int rc = make_prompt(&r, &d, e);
+        return ERR(&w->e, E_BUSY, "%s", LOADING);
+    const int rc = make_prompt(&r, &d, w);
     *a = r.ask;
     *n = (int)a->ids.n;
     return rc;
@@ -180,10 +210,10 @@ static int start(struct reply *r, struct wrong *w)
         return -e->code;
     if (r->ask.tools && r->ask.tool_choice != ASK_TOOLS_NONE) {
         if (toolset_init(&r->tools, r->ask.tools, e))
-            return -e->code;
+            return wrong_field(w, "tools");
         r->has_tools = true;
     }
-    if (make_prompt(r, &d, e) ||
+    if (make_prompt(r, &d, w) ||
         guides_lend(r->server->guides, &r->ask, r->has_tools ? &r->tools : NULL, r->thinking,
                     &r->grammar, w) ||
         init_choices(r, e))
