@@ -316,8 +316,8 @@ static void test_required_uses(void **state)
     buf_free(&body);
 }
 
-/* A call that is cut ends as "length", wherever that is; its arguments are JSON all the same, and no
- * piece of a tag is text: "<tool_call>\n<func" was. */
+/* A call that is cut ends as "length", wherever that is; its arguments are JSON all the same, and
+ * no piece of a tag is text: "<tool_call>\n<func" was. */
 static void test_a_cut_call(void **state)
 {
     struct buf body = BUF_INIT;

@@ -14,18 +14,19 @@
 
 #define CHAT     "/v1/chat/completions"
 #define TEMPLATE "tests/data/vectors/chat_template.jinja"
+#define OWN      "models/demo/chat_template.jinja"
 
 static char *model, *store;
 static struct aid_server server;
 
-/* The demonstration model's own template leaves the thinking of earlier turns out, so no prompt of
- * it begins with what was said. */
-static void change_template(void)
+/* The demonstration model's own template leaves the thinking of earlier turns out, so no text of it
+ * begins with what was said. */
+static void change_template(const char *from)
 {
     struct buf text = BUF_INIT;
     struct err e = {0};
     char *path = file_join(store, "chat_template.jinja");
-    assert_ok(file_read_all(TEMPLATE, 1 << 20, &text, &e), e);
+    assert_ok(file_read_all(from, 1 << 20, &text, &e), e);
     unlink(path);
     aid_write(path, text.data, text.len);
     buf_free(&text);
@@ -37,7 +38,7 @@ static int setup(void **state)
     (void)state;
     model = aid_demo_pack();
     store = file_join(model, "packed");
-    change_template();
+    change_template(TEMPLATE);
     aid_serve(&server, store, (const char *const[]){"--sequences", "2", NULL});
     return 0;
 }
@@ -133,6 +134,41 @@ static void test_a_turn_goes_on_from_the_last_ones_state(void **state)
     json_decref(first);
     json_decref(second);
     mem_free(id);
+}
+
+/* A template that leaves thinking out once another question follows: every turn was computed anew
+ * from its beginning. */
+static void test_sessions_go_on_with_any_template(void **state)
+{
+    static const char *const modes[] = {"'seed': 1", "'reasoning_effort': 'low', 'max_tokens': 60,"
+                                                     " 'thinking_budget': 5"};
+    const struct aid_server released = server;
+    (void)state;
+    change_template(OWN);
+    aid_serve(&server, store, (const char *const[]){"--sequences", "2", NULL});
+    for (int mode = 0; mode < 2; mode++) {
+        char *id = begin("{'messages': [{'role': 'system', 'content': 'You tell stories.'}]}");
+        int64_t before = 0;
+        for (int i = 0; i < 3; i++) {
+            char fields[256];
+            snprintf(fields, sizeof fields, "'messages': [{'role': 'user', 'content': '%s'}], %s",
+                     i ? "Thank you." : "Hello!", modes[mode]);
+            json_t *v = aid_ask(&server, CHAT, turn(id, fields), 200);
+            const int64_t cached = number(v, "usage.prompt_tokens_details.cached_tokens");
+            const bool whole = strcmp(aid_string(v, "choices.0.finish_reason"), "stop") == 0;
+            if (i)
+                assert_int_equal(cached, before);
+            before = number(v, "usage.total_tokens") - 1;
+            json_decref(v);
+            if (!whole) /* the next one is rendered anew, as it should be */
+                break;
+            assert_true(i < 2 || before > 0);
+        }
+        mem_free(id);
+    }
+    assert_int_equal(aid_serve_stop(&server), 0);
+    server = released;
+    change_template(TEMPLATE);
 }
 
 /* Sends the text until it is not refused as a second turn: a turn that was cancelled holds its
@@ -305,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_turn_goes_on_from_the_last_ones_state),
+        cmocka_unit_test(test_sessions_go_on_with_any_template),
         cmocka_unit_test(test_a_turn_that_fails_changes_nothing),
         cmocka_unit_test(test_a_session_has_one_turn_at_a_time),
         cmocka_unit_test(test_other_settings_render_anew),

@@ -10,7 +10,8 @@
 #include "server/messages.h"
 #include "server/server_inside.h"
 
-#define IM_END "<|im_end|>"
+#define IM_END    "<|im_end|>"
+#define USER_OPEN "<|im_start|>user\n"
 
 struct fields_of_session {
     const json_t *messages;
@@ -130,27 +131,58 @@ static json_t *settings_of(const json_t *tools, const json_t *variables)
     return json_pack("{s:O?, s:O?}", "tools", tools, "variables", variables);
 }
 
-/* The history as the template has it when nothing follows. Fails where a template wants more. */
+/* The history as the template has it when nothing follows, or (asked) an empty message of the
+ * user's. Fails where a template wants more. */
 static int render_history(const struct reply *r, const json_t *tools, const json_t *variables,
-                          struct buf *out, struct err *e)
+                          bool asked, struct buf *out)
 {
+    struct err e = {0};
     json_t *v = json_copy((json_t *)variables);
-    int rc = !v || json_object_set_new(v, "add_generation_prompt", json_false())
-                 ? ERR(e, E_NOMEM, "no memory for the prompt")
-                 : chat_render(r->server->model->chat, json_object_get(r->session, "messages"),
-                               tools, v, out, e);
+    json_t *messages = json_copy(json_object_get(r->session, "messages"));
+    int rc = !v || json_object_set_new(v, "add_generation_prompt", json_false()) || !messages;
+    if (!rc && asked)
+        rc =
+            json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "user", "content", ""));
+    if (!rc)
+        rc = chat_render(r->server->model->chat, messages, tools, v, out, &e);
+    json_decref(messages);
     json_decref(v);
     return rc;
 }
 
-/* What of the rendered text is new: behind the history, whose last message ends there. NULL: the
- * template shows the history in another way now that something follows. */
-static const char *new_text(const struct buf *all, const struct buf *history)
+static bool ends_with(const struct buf *text, const char *with)
 {
-    const size_t n = history->len, end = strlen(IM_END "\n");
-    const bool follows = n >= end && n < all->len && memcmp(all->data, history->data, n) == 0 &&
-                         memcmp(history->data + n - end, IM_END "\n", end) == 0;
-    return follows ? all->data + n : NULL;
+    const size_t n = strlen(with);
+    return text->len >= n && memcmp(text->data + text->len - n, with, n) == 0;
+}
+
+/* What of the rendered text is new: behind the first n bytes of the history. NULL: the text begins
+ * in another way. */
+static const char *behind(const struct buf *all, const struct buf *history, size_t n)
+{
+    return n < all->len && memcmp(all->data, history->data, n) == 0 ? all->data + n : NULL;
+}
+
+/* What of the rendered text is new. Templates may show the history in another way once a message of
+ * the user's follows (the thinking of earlier turns goes): then it is what stands from that message
+ * on. NULL: neither is so, and the text is to be fed as it is. */
+static const char *new_text(const struct reply *r, const json_t *tools, const json_t *variables)
+{
+    static const char empty[] = USER_OPEN IM_END "\n";
+    const struct buf *all = &r->ask.text;
+    struct buf history = BUF_INIT;
+    const char *fresh = NULL;
+    if (render_history(r, tools, variables, false, &history) == 0 &&
+        ends_with(&history, IM_END "\n"))
+        fresh = behind(all, &history, history.len);
+    buf_clear(&history);
+    if (!fresh && render_history(r, tools, variables, true, &history) == 0 &&
+        ends_with(&history, empty))
+        fresh = behind(all, &history, history.len - strlen(empty));
+    if (fresh && history.len && strncmp(fresh, USER_OPEN, strlen(USER_OPEN)) != 0)
+        fresh = NULL;
+    buf_free(&history);
+    return fresh;
 }
 
 /* ids as they were, and those of what is new. */
@@ -186,15 +218,12 @@ static int continue_text(struct reply *r, const char *fresh, struct err *e)
 
 int session_prompt(struct reply *r, const json_t *tools, const json_t *variables, struct err *e)
 {
-    struct buf history = BUF_INIT;
-    struct err ignored = {0};
     json_t *settings = settings_of(tools, variables);
     int rc = settings ? 0 : ERR(e, E_NOMEM, "no memory for the prompt");
     const bool same = json_equal(settings, json_object_get(r->session, "settings"));
     const char *fresh = NULL;
-    if (!rc && same && json_object_get(r->session, "text") &&
-        render_history(r, tools, variables, &history, &ignored) == 0)
-        fresh = new_text(&r->ask.text, &history);
+    if (!rc && same && json_object_get(r->session, "text"))
+        fresh = new_text(r, tools, variables);
     if (fresh)
         rc = continue_text(r, fresh, e);
     if (!rc)
@@ -202,7 +231,6 @@ int session_prompt(struct reply *r, const json_t *tools, const json_t *variables
                  ? ERR(e, E_NOMEM, "no memory for the prompt")
                  : 0;
     json_decref(settings);
-    buf_free(&history);
     return rc;
 }
 

@@ -59,8 +59,8 @@ void toolcall_close(struct toolcall *c);
 /* More of the answer. E_NOMEM alone. */
 int toolcall_push(struct toolcall *c, const char *text, size_t len, struct err *e);
 /* The answer was cut, not ended by the model: the beginning of a tag at its end, which
- * toolcall_finish would take for text, is dropped. only: it was to be calls alone, so that any piece
- * of a tag is one; else a piece shorter than <tool or <function= is still text. */
+ * toolcall_finish would take for text, is dropped. only: it was to be calls alone, so that any
+ * piece of a tag is one; else a piece shorter than <tool or <function= is still text. */
 void toolcall_cut(struct toolcall *c, bool only);
 /* The answer is over: open calls are closed. Nothing may be pushed behind it. */
 int toolcall_finish(struct toolcall *c, struct err *e);
