@@ -267,9 +267,10 @@ static void test_a_long_prompt_is_refused_in_a_clients_words(void **state)
     assert_string_equal(aid_string(v, "error.code"), "context_length_exceeded");
     json_decref(v);
     v = aid_ask(&s, "/v1/completions", "{'prompt': 'one two three four five six'}", 400);
-    assert_string_equal(aid_string(v, "error.message"),
-                        "prompt: the prompt has more tokens than this server's context holds, 4, answer "
-                        "included: shorten it");
+    assert_string_equal(
+        aid_string(v, "error.message"),
+        "prompt: the prompt has more tokens than this server's context holds, 4, answer "
+        "included: shorten it");
     json_decref(v);
     v = aid_ask(&s, "/v1/completions", "{'prompt': [1, 2, 3], 'max_tokens': 2}", 400);
     assert_string_equal(aid_string(v, "error.message"),
