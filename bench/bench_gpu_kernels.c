@@ -214,21 +214,23 @@ static int moe(struct bench *b, struct err *e)
     return gpu_moe_record(&x, e);
 }
 
-/* The scan of R sequences, a row each; what it reads is their states, which it writes too. */
-static int scan(struct bench *b, struct err *e)
+/* The scan of R rows, of R sequences or of one; it reads their states, and writes them too. */
+static int scan_of(struct bench *b, bool together, struct err *e)
 {
     enum { NK = 16, NV = 48, D = 128, STATE = NV * D * D, WIDTH = (2 * NK + NV) * D, KEEP = 3 };
     static const struct config c = {.nk = NK, .nv = NV, .dk = D, .dv = D, .conv_kernel = KEEP + 1};
     size_t R = (size_t)b->R, values = (size_t)NV * D;
     struct gpu_segment s[ROWS] = {0};
-    for (u32 i = 0; i < (u32)R; i++) {
+    const struct scan all = {together ? 1 : b->R, together ? b->R : 1, true};
+    for (u32 i = 0; i < (u32)all.n_segments; i++) {
         s[i].first = s[i].pending = i;
-        s[i].n = 1;
+        s[i].n = (u32)all.rows;
         s[i].state = weights_take(b, (2 * (STATE + KEEP * WIDTH)) * sizeof(float));
         b->taken -= (STATE + KEEP * WIDTH) * sizeof(float); /* the other plane is written */
     }
     u64 at = b->segments.address + (u64)b->repeat * sizeof s;
-    int rc = device_upload(b->d, &b->segments, at - b->segments.address, s, R * sizeof s[0], e);
+    int rc = device_upload(b->d, &b->segments, at - b->segments.address, s,
+                           (size_t)all.n_segments * sizeof s[0], e);
     const struct deltanet_params p = {
         .segments = at,
         .conv = room_take(b, R * WIDTH * 4),
@@ -239,16 +241,28 @@ static int scan(struct bench *b, struct err *e)
         .a_log = room_take(b, NV * 4),
         .dt_bias = room_take(b, NV * 4),
         .norm = room_take(b, D * 4),
-        .log = room_take(b, R * GPU_DELTANET_LOG(NK, NV, D, D) * 4),
+        .log = together ? 0 : room_take(b, R * GPU_DELTANET_LOG(NK, NV, D, D) * 4),
+        .room = together ? room_take(b, deltanet_room(&c, R)) : 0,
         .to = room_take(b, R * GPU_ACTS_BYTES(values)),
         .st_at = {0, STATE},
         .conv_at = {2 * STATE, 2 * STATE + KEEP * WIDTH},
         .eps = 1e-6f,
+        .R = (u32)R,
     };
     const struct mix m = {b->d, b->t, &c};
-    rc = rc ? rc : deltanet_scan(&m, &p, b->R, true, e);
+    rc = rc ? rc : deltanet_scan(&m, &p, all, e);
     tape_barrier(b->t);
     return rc;
+}
+
+static int scan(struct bench *b, struct err *e)
+{
+    return scan_of(b, false, e);
+}
+
+static int scan_rows(struct bench *b, struct err *e)
+{
+    return scan_of(b, true, e);
 }
 
 static int by_value(const void *x, const void *y)
@@ -335,6 +349,7 @@ static int all(struct bench *b, const int *rows, int n, struct err *e)
         job_fn *job;
     } jobs[] = {{"deltanet in", deltanet_in},
                 {"deltanet scan", scan},
+                {"scan, one's", scan_rows},
                 {"deltanet out", deltanet_out},
                 {"qsa in", qsa_in},
                 {"hyper read", hyper},

@@ -174,9 +174,11 @@ static struct deltanet_params scan_of(const struct gpu *g, const struct batch *b
         .norm = gpu_vector(g, &w->norm),
         .log = b->prefill ? 0 : g->pending.deltanet[b->il],
         .to = takes_codes(&w->out) ? m->y.q : m->y.x,
+        .room = m->many,
         .st_at = {floats_at(at->st[0]), floats_at(at->st[1])},
         .conv_at = {floats_at(at->conv[0]), floats_at(at->conv[1])},
         .eps = (float)c->eps,
+        .R = (u32)b->R,
     };
 }
 
@@ -193,10 +195,11 @@ int gpu_deltanet_apply(struct gpu *g, const struct batch *b, const struct deltan
         {gpu_matrix_of(g, &w->b), m->b, c->nv},
     };
     const struct deltanet_params p = scan_of(g, b, w);
+    const struct scan s = {b->n_segments, b->R, takes_codes(&w->out)};
     const struct mix mix = mix_of(g);
     int rc = gpu_linear_record(&l, in, 4, e);
     tape_barrier(g->tape);
-    rc = rc ? rc : deltanet_scan(&mix, &p, b->n_segments, takes_codes(&w->out), e);
+    rc = rc ? rc : deltanet_scan(&mix, &p, s, e);
     tape_barrier(g->tape);
     return rc ? rc : product(g, &w->out, &m->y, b->R, m->out, e);
 }

@@ -1,5 +1,6 @@
 // Gated DeltaNet between its input products and its output product, for HEADS value heads of one
-// segment, row after row: src/cpu/deltanet.c has the equations.
+// segment, row after row: src/cpu/deltanet.c has the equations. For a few rows; many rows take three
+// dispatches instead, deltanet_rows.comp, deltanet_chain.comp and deltanet_gate.comp.
 //
 // A state [DK][DV] lives in registers from its first row to its last: TEAM invocations share a
 // column, each with PER key dimensions. Columns of neighbours are neighbours in memory. Rows come
@@ -22,15 +23,16 @@ layout(constant_id = 1) const uint NK = 1;
 layout(constant_id = 2) const uint NV = 1;
 layout(constant_id = 3) const uint DK = 32;
 layout(constant_id = 4) const uint DV = 64;
-layout(constant_id = 5) const uint KERNEL = 4;
 layout(constant_id = 6) const uint HEADS = 1; // HEADS * DV <= LANES; a multiple of 64 if QUANTISE
 layout(constant_id = 7) const uint TEAM = 8;  // divides DK; TEAM * HEADS * DV <= LANES
 layout(constant_id = 8) const uint TILE = 8;
 layout(constant_id = 9) const bool SILU = false;
 layout(constant_id = 10) const bool QUANTISE = true; // to: activations, else f32
 
-const uint COLS = HEADS * DV, KEYS = HEADS * DK, PER = DK / TEAM, KEEP = KERNEL - 1;
-const uint KEY_CHANNELS = NK * DK, VALUES = NV * DV, WIDTH = 2 * KEY_CHANNELS + VALUES;
+#define KERNEL_CONSTANT 5
+#include "gpu/deltanet.glsl"
+
+const uint COLS = HEADS * DV, KEYS = HEADS * DK, PER = DK / TEAM;
 const uint LOG = WIDTH + KEY_CHANNELS + VALUES + NV;
 
 shared float queries[TILE * KEYS], keys[TILE * KEYS];
@@ -38,13 +40,7 @@ shared float values[TILE * COLS]; // v, then y
 shared float decays[TILE * HEADS], betas[TILE * HEADS];
 shared float first_room[LANES], second_room[LANES];
 
-gpu_segment segment;
 uint head; // the workgroup's first
-
-uint key_head(uint iv)
-{
-    return iv / (NV / NK);
-}
 
 // Channel `at` of a row's part of the convolution: queries, keys, values of the workgroup's heads.
 uint channel_of(uint at)
@@ -62,14 +58,6 @@ bool owns(uint at)
     return at >= 2 * KEYS || (head + at % KEYS / DK) % (NV / NK) == 0;
 }
 
-// Input of the convolution at row r of the segment, which may lie before it.
-float input_at(int r, uint ch)
-{
-    if (r < 0)
-        return F32(segment.state + p.conv_at[segment.plane] * 4ul).v[(int(KEEP) + r) * WIDTH + ch];
-    return F32(p.conv).v[(segment.first + r) * WIDTH + ch];
-}
-
 uint log_row(uint r)
 {
     return (segment.pending + r) * LOG;
@@ -78,15 +66,7 @@ uint log_row(uint r)
 void load_row(uint r, uint to, uint at)
 {
     uint ch = channel_of(at);
-    precise float sum = 0;
-    float taps[KERNEL], inputs[KERNEL];
-    [[unroll]] for (uint t = 0; t <= KEEP; t++) {
-        taps[t] = F32(p.taps).v[ch * KERNEL + t];
-        inputs[t] = input_at(int(r + t) - int(KEEP), ch);
-    }
-    [[unroll]] for (uint t = 0; t <= KEEP; t++)
-        sum = fma(taps[t], inputs[t], sum);
-    float x = num_silu(sum);
+    float last, x = convolved(r, ch, last);
     if (at < KEYS)
         queries[to * KEYS + at] = x;
     else if (at < 2 * KEYS)
@@ -94,19 +74,18 @@ void load_row(uint r, uint to, uint at)
     else
         values[to * COLS + at - 2 * KEYS] = x;
     if (p.log != 0 && owns(at))
-        F32(p.log).v[log_row(r) + ch] = inputs[KEEP];
+        F32(p.log).v[log_row(r) + ch] = last;
 }
 
 // Decay and beta of a head of row r.
 void load_gates(uint r, uint to, uint of)
 {
-    uint iv = head + of, at = (segment.first + r) * NV + iv;
-    precise float a = F32(p.a).v[at] + F32(p.dt_bias).v[iv];
-    float decay = num_exp(-num_exp(F32(p.a_log).v[iv]) * softplus(a));
-    decays[to * HEADS + of] = decay;
-    betas[to * HEADS + of] = num_sigmoid(F32(p.b).v[at]);
+    uint iv = head + of;
+    vec2 gates = gates_of(r, iv);
+    decays[to * HEADS + of] = gates.x;
+    betas[to * HEADS + of] = gates.y;
     if (p.log != 0)
-        F32(p.log).v[log_row(r) + LOG - NV + iv] = decay;
+        F32(p.log).v[log_row(r) + LOG - NV + iv] = gates.x;
 }
 
 void load_tile(uint first, uint n)
@@ -131,8 +110,7 @@ void norm_tile(uint first, uint n)
             float x = key ? keys[of * DK + i] : queries[of * DK + i];
             sum = fma(x, x, sum);
         }
-        precise float scale = inverse_root(fold_sum(sum) + 1e-6);
-        precise float root = key ? 1.0 : 1 / sqrt(float(DK));
+        precise float scale = unit_scale(sum), root = unit_root(key);
         uint iv = head + of % HEADS;
         bool log = p.log != 0 && key && iv % (NV / NK) == 0;
         for (uint i = lane; any && i < DK; i += 32) {
@@ -208,12 +186,9 @@ void store_tile(uint first, uint n)
 void keep_inputs()
 {
     const uint each = 2 * KEYS + COLS;
-    F32 to = F32(segment.state + p.conv_at[1 - segment.plane] * 4ul);
-    for (uint i = LANE; i < KEEP * each; i += LANES) {
-        uint ch = channel_of(i % each);
+    for (uint i = LANE; i < KEEP * each; i += LANES)
         if (owns(i % each))
-            to.v[i / each * WIDTH + ch] = input_at(int(segment.n + i / each) - int(KEEP), ch);
-    }
+            keep_input(i / each, channel_of(i % each));
 }
 
 void main()

@@ -21,10 +21,17 @@ struct mix {
 /* E_UNSUPPORTED where the kernels' workgroups have no room for the shapes of the config. */
 int mix_check(const struct config *c, struct err *e);
 
-/* deltanet.c: the scan of all rows of n segments, which writes the other plane of states and
- * windows as if all rows were committed; and the same plane after p->n pending rows. */
-int deltanet_scan(const struct mix *m, const struct deltanet_params *p, int n_segments, bool codes,
+/* deltanet.c: the scan of p->R rows in segments of at most `rows`, which writes the other plane of
+ * states and windows as if all rows were committed; and the same plane after p->n pending rows.
+ * Many rows that keep no log take three dispatches with barriers between, where p->room has
+ * deltanet_room bytes for p->R rows. */
+struct scan {
+    int n_segments, rows;
+    bool codes;
+};
+int deltanet_scan(const struct mix *m, const struct deltanet_params *p, struct scan s,
                   struct err *e);
+size_t deltanet_room(const struct config *c, size_t rows);
 int deltanet_replay(const struct mix *m, const struct deltanet_replay_params *p, struct err *e);
 
 /* qsa.c: cells of R rows, and with `queries` those too (p->units is set here). */

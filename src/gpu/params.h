@@ -190,13 +190,16 @@ struct deltanet_params {
     u64 log;        /* pending rows, GPU_DELTANET_LOG floats each: inputs of the convolution,
                        [nk*dk] keys, [nv*dv] deltas, [nv] decays; 0: not kept */
     u64 to;         /* rows of [nv*dv]: activations, or f32 */
+    u64 room;       /* for many rows, GPU_DELTANET_ROOM floats each; 0: none */
     u32 st_at[2];   /* by plane, floats from a sequence's state on: [nv][dk][dv] */
     u32 conv_at[2]; /* the same: [kernel - 1][2*nk*dk + nv*dv] */
     f32 eps;
-    u32 spare;
+    u32 R; /* rows of all segments */
 };
-GPU_SIZE(deltanet_params, 112);
-#define GPU_DELTANET_LOG(nk, nv, dk, dv) (3 * (nk) * (dk) + 2 * (nv) * (dv) + (nv))
+GPU_SIZE(deltanet_params, 120);
+/* Queries, keys, values (then y), decay and beta of each value head; whole units of 16 bytes. */
+#define GPU_DELTANET_ROOM(nk, nv, dk, dv) ((2 * (nk) * (dk) + (nv) * (dv) + 2 * (nv) + 3) / 4 * 4)
+#define GPU_DELTANET_LOG(nk, nv, dk, dv)  (3 * (nk) * (dk) + 2 * (nv) * (dv) + (nv))
 
 struct deltanet_replay_params {
     u64 st_from, st_to, conv_from, conv_to; /* the committed plane's, the other's */

@@ -52,8 +52,11 @@ static void moe_place(struct gpu *g, struct layout room[ROOMS], size_t rows)
                                 .inter = c->inter,
                                 .shared_inter = c->shared_inter};
     const struct gpu_hyper hyper = {.R = (int)rows, .S = c->S, .h = c->h, .low = c->lowrank};
-    size_t of_moe = gpu_moe_room(&moe), of_hyper = gpu_hyper_room(&hyper);
-    m->many = put(local, 1, of_moe > of_hyper ? of_moe : of_hyper);
+    const size_t rooms[] = {gpu_moe_room(&moe), gpu_hyper_room(&hyper), deltanet_room(c, rows)};
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        most = rooms[i] > most ? rooms[i] : most;
+    m->many = put(local, 1, most);
 }
 
 static void qsa_place(struct gpu *g, struct layout *l, size_t rows)

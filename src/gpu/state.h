@@ -135,7 +135,7 @@ struct scratch {
     struct routes routes, ahead;      /* moe: of this layer, and a guess at the next */
     struct gpu_acts ahead_x;          /* lookahead: [ENGINE_ROWS_MAX][h] */
     u64 act, shared_act;              /* moe: activations [rows*K][inter], [rows][shared_inter] */
-    u64 many;                         /* hyper, moe: their room for many rows, in turn */
+    u64 many;                         /* hyper, deltanet, moe: their room for many rows, in turn */
     struct gpu_acts ple_e[CONFIG_PLE_MAX]; /* ple: [ple_dim]; x is in `shared`: table rows, decoded
                                      by the host; q is not filled yet, and the same for all */
     u64 ple_value, ple_rows;               /* ple: [h], [S*h] normed rows */
