@@ -2,9 +2,10 @@
  * so that of one schema which the other lacks is taken over; those that both have are narrowed. */
 #include "text/schema_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 32, PRODUCT_MAX = 64 };
+enum { DEPTH_MAX = 32, PRODUCT_MAX = 64, REF_ROOM = 512 };
 
 struct both {
     const json_t *root;
@@ -15,22 +16,70 @@ struct both {
 
 static json_t *both(struct both *b, const json_t *x, const json_t *y);
 
+static int hex_of(char c)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) % 16 : -1;
+}
+
+/* The text of a URI's fragment: %20 and the like are undone. false: it is none, or too long. */
+static bool undo_percent(const char *s, char out[REF_ROOM])
+{
+    size_t n = 0;
+    for (; *s && n + 1 < REF_ROOM; s++, n++) {
+        out[n] = *s;
+        if (*s != '%')
+            continue;
+        if (hex_of(s[1]) < 0 || hex_of(s[2]) < 0)
+            return false;
+        out[n] = (char)(hex_of(s[1]) * 16 + hex_of(s[2]));
+        if (!out[n])
+            return false;
+        s += 2;
+    }
+    out[n] = '\0';
+    return !*s;
+}
+
+/* One step of a JSON pointer, in which ~1 is / and ~0 is ~. part is overwritten. */
+static const json_t *follow_part(const json_t *at, char *part)
+{
+    char *to = part;
+    const size_t digits = strspn(part, "0123456789");
+    if (json_is_array(at)) {
+        const bool index = digits && digits < 8 && !part[digits] && (*part != '0' || digits == 1);
+        return index ? json_array_get(at, strtoul(part, NULL, 10)) : NULL;
+    }
+    for (const char *p = part; *p; p++, to++) {
+        *to = *p;
+        if (*p != '~')
+            continue;
+        p++;
+        if (*p != '0' && *p != '1')
+            return NULL;
+        *to = *p == '1' ? '/' : '~';
+    }
+    *to = '\0';
+    return json_object_get(at, part);
+}
+
 const json_t *schema_follow(const json_t *root, const char *ref)
 {
-    char part[128];
+    char text[REF_ROOM], *part = text;
     const json_t *at = root;
-    if (*ref++ != '#')
+    if (*ref != '#' || !undo_percent(ref + 1, text))
         return NULL;
-    while (at && *ref == '/') {
-        size_t n = strcspn(++ref, "/");
-        if (n >= sizeof part)
-            return NULL;
-        memcpy(part, ref, n);
-        part[n] = '\0';
-        at = json_object_get(at, part);
-        ref += n;
+    while (at && *part == '/') {
+        part++;
+        char *next = part + strcspn(part, "/");
+        const char ended = *next;
+        *next = '\0';
+        at = follow_part(at, part);
+        *next = ended;
+        part = next;
     }
-    return *ref ? NULL : at;
+    return *part ? NULL : at;
 }
 
 json_t *schema_both(const json_t *root, const char *where, const json_t *a, const json_t *b,
@@ -280,6 +329,16 @@ static json_t *words_of(const json_t *root, const json_t *s, const char *key)
     return one ? json_pack("[O]", one) : json_is_array(list) ? json_incref((json_t *)list) : NULL;
 }
 
+/* Whether a schema is of certain values (const, enum), of which the other one has none. */
+static bool shares_no_value(const json_t *root, const json_t *s, const json_t *other)
+{
+    const json_t *one = json_object_get(s, "const"), *list = json_object_get(s, "enum");
+    bool shared = (one && schema_fits(root, other, one)) || (!one && !json_is_array(list));
+    for (size_t i = 0; !one && !shared && i < json_array_size(list); i++)
+        shared = schema_fits(root, other, json_array_get(list, i));
+    return !shared;
+}
+
 bool schema_disjoint(const json_t *root, const json_t *a, const json_t *b)
 {
     const char *ref_a = json_string_value(json_object_get(a, "$ref"));
@@ -290,6 +349,7 @@ bool schema_disjoint(const json_t *root, const json_t *a, const json_t *b)
     json_t *types = x && y ? types_of_both(x, y) : NULL;
     bool apart = types && !json_array_size(types);
     size_t i;
+    apart = apart || shares_no_value(root, a, b) || shares_no_value(root, b, a);
     json_decref(types);
     json_array_foreach(json_object_get(a, "required"), i, name)
     {

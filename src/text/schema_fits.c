@@ -93,6 +93,14 @@ static size_t count(const json_t *root, const json_t *list, const json_t *v, int
     return n;
 }
 
+/* 1 and 1.0 are one value. */
+static bool same(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b))
+        return json_number_value(a) == json_number_value(b);
+    return json_equal((json_t *)a, (json_t *)b);
+}
+
 static bool fits_lists(const json_t *root, const json_t *s, const json_t *v, int depth)
 {
     const json_t *any = json_object_get(s, "anyOf"), *one = json_object_get(s, "oneOf");
@@ -100,9 +108,9 @@ static bool fits_lists(const json_t *root, const json_t *s, const json_t *v, int
     const json_t *value = json_object_get(s, "const");
     bool found = !values;
     for (size_t i = 0; i < json_array_size(values); i++)
-        found = found || json_equal(json_array_get(values, i), (json_t *)v);
-    return found && (!value || json_equal((json_t *)value, (json_t *)v)) &&
-           (!any || count(root, any, v, depth) > 0) && (!one || count(root, one, v, depth) == 1) &&
+        found = found || same(json_array_get(values, i), v);
+    return found && (!value || same(value, v)) && (!any || count(root, any, v, depth) > 0) &&
+           (!one || count(root, one, v, depth) == 1) &&
            (!all || count(root, all, v, depth) == json_array_size(all));
 }
 

@@ -10,7 +10,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* What "#/a/b" names in root, borrowed, or NULL. */
+/* What "#/a/b" names in root, borrowed, or NULL: a JSON pointer (~1 is /, ~0 is ~, numbers are places
+ * of arrays) as a fragment (%20 is a blank) of up to 500 bytes. */
 const json_t *schema_follow(const json_t *root, const char *ref);
 /* A schema of the values that both a and b have, whose parts it shares; false when that is seen to
  * be none. For json_decref; NULL: e says why, with `where`. */
@@ -18,8 +19,9 @@ json_t *schema_both(const json_t *root, const char *where, const json_t *a, cons
                     struct err *e);
 /* Whether v is a value of the schema, by the keywords that text/grammar.h lists. */
 bool schema_fits(const json_t *root, const json_t *schema, const json_t *v);
-/* Whether no value can be one of both a and b, as far as is easily seen: their types differ, or a
- * property that both require has other words in each. */
+/* Whether no value can be one of both a and b, as far as is easily seen: their types differ, one
+ * has certain values (const, enum) and none of them is the other's, or a property that both require
+ * has other words in each. */
 bool schema_disjoint(const json_t *root, const json_t *a, const json_t *b);
 
 /* GBNF for the numbers from lo to hi (at most 18 digits each), with fractions unless whole. */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "text/schema_parts.h"
+
 enum { DEPTH_MAX = 16 }; /* of anyOf in anyOf and of $ref to $ref */
 
 static const struct {
@@ -116,25 +118,6 @@ static unsigned types_of_name(const char *name)
     return 0;
 }
 
-/* What "#/$defs/a/b" names in root, or NULL. ~0 and ~1 are not undone: such a schema is unknown. */
-static const json_t *follow(const json_t *root, const char *ref)
-{
-    char part[TOOL_NAME_MAX + 1];
-    if (strncmp(ref, "#/", 2) != 0)
-        return NULL;
-    ref += 2;
-    while (root && *ref) {
-        size_t n = strcspn(ref, "/");
-        if (n > TOOL_NAME_MAX)
-            return NULL;
-        memcpy(part, ref, n);
-        part[n] = '\0';
-        root = json_object_get(root, part);
-        ref += n + (ref[n] == '/');
-    }
-    return root;
-}
-
 static unsigned types_of_schema(const json_t *root, const json_t *schema, int depth)
 {
     static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
@@ -153,7 +136,7 @@ static unsigned types_of_schema(const json_t *root, const json_t *schema, int de
     json_array_foreach(json_object_get(schema, "enum"), i, v) types |= types_of_value(v);
     types |= types_of_value(json_object_get(schema, "const"));
     if (ref)
-        types |= types_of_schema(root, follow(root, ref), depth + 1);
+        types |= types_of_schema(root, schema_follow(root, ref), depth + 1);
     return types;
 }
 
