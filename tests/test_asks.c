@@ -203,6 +203,10 @@ static void test_tools_and_formats(void **state)
     ask_free(&a);
 }
 
+#define TOOL(properties)                                                                           \
+    "{'type': 'function', 'function': {'name': 'f', 'parameters': {'type': 'object',"              \
+    " 'properties': {" properties "}}}}"
+
 static const struct {
     enum api api;
     const char *text, *param, *message;
@@ -247,6 +251,27 @@ static const struct {
      "tool_choice: asks for a call, but there are no tools"},
     {CHAT, "{" HI ", 'tools': [{'type': 'function', 'function': {'name': 'a b'}}]}", "tools[0]",
      "tools[0]: a tool's name has 1 to 128 letters, digits, _ or -, found 'a b'"},
+    {CHAT,
+     "{" HI ", 'tools': [{'type': 'function', 'function': {'name': 'f'}}, {'type': 'function',"
+     " 'function': {'name': 'f'}}]}",
+     "tools[1]", "tools[1]: another tool is called 'f' too"},
+    {CHAT, "{" HI ", 'tools': [" TOOL("'a<b': {'type': 'string'}") "]}", "tools[0]",
+     "tools[0]: parameter 'a<b' cannot be written in the calls of this model: its name wants 1 to"
+     " 128 bytes without <, > and line ends"},
+    {CHAT, "{" HI ", 'tools': [" TOOL("'w': {'enum': ['<', '</parameter>']}") "]}", "tools[0]",
+     "tools[0]: parameter 'w': the value '</parameter>' cannot be written in the calls of this"
+     " model, whose tags it holds"},
+    {CHAT,
+     "{" HI ", 'tools': [" TOOL("'w': {'type': 'array', 'items': {'const': '</parameter>'}}") "]}",
+     "tools[0]",
+     "tools[0]: parameter 'w': the value '\"</parameter>\"' cannot be written in the calls of this"
+     " model, whose tags it holds"},
+    {CHAT,
+     "{" HI
+     ", 'tools': [" TOOL("'w': {'anyOf': [{'const': '<parameter=x>'}, {'type': 'null'}]}") "]}",
+     "tools[0]",
+     "tools[0]: parameter 'w': the value '<parameter=x>' cannot be written in the calls of this"
+     " model, whose tags it holds"},
     {CHAT, "{'messages': [{'role': 'king', 'content': 'x'}]}", "messages[0].role",
      "messages[0].role: want one of system|developer|user|assistant|tool, found the string"
      " \"king\""},
@@ -342,6 +367,18 @@ static void test_refusals_name_the_field(void **state)
     }
 }
 
+static void test_markup_that_comes_back_is_taken(void **state)
+{
+    struct ask a;
+    (void)state;
+    take(CHAT,
+         "{" HI
+         ", 'tools': [" TOOL("'w': {'enum': ['<', '<=', 'a <b> c', '</param', '<tool_call>']},"
+                             " 'x-$y.z': {'type': 'string', 'default': '</parameter>'}") "]}",
+         &a);
+    ask_free(&a);
+}
+
 static void test_defaults_give_way_to_the_request(void **state)
 {
     struct model m = {.sample = {.temperature = 1, .top_p = 0.95, .top_k = 20, .repetition = 1}};
@@ -390,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_messages_are_brought_into_one_form),
         cmocka_unit_test(test_tools_and_formats),
         cmocka_unit_test(test_refusals_name_the_field),
+        cmocka_unit_test(test_markup_that_comes_back_is_taken),
         cmocka_unit_test(test_defaults_give_way_to_the_request),
         cmocka_unit_test(test_keys),
     };

@@ -388,6 +388,39 @@ static void test_thinking_then_calls(void **state)
     }
 }
 
+/* Words of an enum hold in required calls of tools that are not strict: with alternatives that are
+ * no text, or other values beside them, any text was taken. */
+static void test_words_hold_in_any_call(void **state)
+{
+    static const char tools[] =
+        "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"w\":{\"anyOf\":[{"
+        "\"enum\":"
+        "[\"left\",\"right\"]},{\"type\":\"null\"}]},\"v\":{\"type\":\"string\",\"enum\":[\"x\",1,"
+        "null]}},\"required\":[\"w\",\"v\"]}}}]";
+    static const struct {
+        const char *w, *v;
+        bool good;
+    } texts[] = {
+        {"left", "x", true}, {"right", "x", true}, {"up", "x", false}, {"left", "1", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct both b;
+        struct mask *m;
+        struct err e = {0};
+        struct buf text = BUF_INIT;
+        open_both(&b, 't', tools, "f", GRAMMAR_ANSWER);
+        assert_ok(mask_open(b.t, &m, &e), e);
+        buf_printf(&text,
+                   "<tool_call>\n<function=f>\n<parameter=w>\n%s\n</parameter>\n<parameter=v>\n%s\n"
+                   "</parameter>\n</function>\n</tool_call>",
+                   texts[i].w, texts[i].v);
+        assert_int_equal(mask_feed(m, text.data, text.len, &e) == 0, texts[i].good);
+        mask_close(m);
+        close_both(&b);
+        buf_free(&text);
+    }
+}
+
 /* A grammar with as many ways as there are: an error, and soon. */
 static void test_ambiguous(void **state)
 {
@@ -602,6 +635,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_random_answers),
         cmocka_unit_test(test_thinking_then_calls),
+        cmocka_unit_test(test_words_hold_in_any_call),
         cmocka_unit_test(test_ambiguous),
         cmocka_unit_test(test_masks_are_exact),
         cmocka_unit_test(test_a_table_forgets_no_answer),

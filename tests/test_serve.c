@@ -389,6 +389,11 @@ static void test_health_models_metrics(void **state)
     v = get("/api/tags", 200);
     assert_string_equal(aid_string(v, "models.0.name"), "cherenkov:latest");
     json_decref(v);
+    v = aid_ask(&server, "/api/show", "{'model': 'cherenkov'}",
+                200); /* its template has no tools */
+    assert_int_equal(json_array_size(aid_at(v, "capabilities")), 2);
+    assert_string_equal(aid_string(v, "capabilities.1"), "thinking");
+    json_decref(v);
     aid_http(server.url, "GET", "/metrics", "", NULL, &a);
     assert_int_equal(a.status, 200);
     assert_non_null(strstr(buf_str(&a.body), "\ncherenkov_ready 1\n"));

@@ -310,6 +310,15 @@ static void test_other_settings_render_anew(void **state)
     mem_free(id);
 }
 
+static void test_the_templates_capabilities_are_told(void **state)
+{
+    (void)state;
+    json_t *v = aid_ask(&server, "/api/show", "{'model': 'cherenkov'}", 200);
+    assert_string_equal(aid_string(v, "capabilities.1"), "tools");
+    assert_string_equal(aid_string(v, "capabilities.2"), "thinking");
+    json_decref(v);
+}
+
 static void test_seventeen_sessions(void **state)
 {
     (void)state;
@@ -345,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_a_turn_that_fails_changes_nothing),
         cmocka_unit_test(test_a_session_has_one_turn_at_a_time),
         cmocka_unit_test(test_other_settings_render_anew),
+        cmocka_unit_test(test_the_templates_capabilities_are_told),
         cmocka_unit_test(test_seventeen_sessions),
         cmocka_unit_test(test_a_response_goes_on_from_the_last_ones_state),
     };

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/utf8.h"
+#include "text/toolcheck.h"
 #include "text/toolset.h"
 
 enum { TOOLS_MAX = 512 };
@@ -218,8 +219,18 @@ static bool is_tool_name(const char *s)
     return n && n <= TOOL_NAME_MAX && strspn(s, letters) == n;
 }
 
-int ask_tool(struct ask *a, const char *name, const char *description, const json_t *parameters,
-             const char *where, struct wrong *w)
+static bool has_tool(const struct ask *a, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(a->tools); i++) {
+        const json_t *f = json_object_get(json_array_get(a->tools, i), "function");
+        if (strcmp(json_string_value(json_object_get(f, "name")), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_tool(const struct ask *a, const char *name, const json_t *parameters,
+                      const char *where, struct wrong *w)
 {
     if (!name || !is_tool_name(name))
         return WRONG(w, E_FORMAT, where,
@@ -227,10 +238,20 @@ int ask_tool(struct ask *a, const char *name, const char *description, const jso
                      TOOL_NAME_MAX, name ? name : "");
     if (parameters && !json_is_object(parameters))
         return WRONG(w, E_FORMAT, where, "%s: parameters: want a JSON schema, an object", where);
-    if (!a->tools)
-        a->tools = json_array();
+    if (has_tool(a, name))
+        return WRONG(w, E_FORMAT, where, "%s: another tool is called '%.60s' too", where, name);
     if (json_array_size(a->tools) >= TOOLS_MAX)
         return WRONG(w, E_LIMIT, where, "%s: at most %d tools", where, TOOLS_MAX);
+    return parameters && toolcheck(parameters, &w->e) ? wrong_field(w, where) : 0;
+}
+
+int ask_tool(struct ask *a, const char *name, const char *description, const json_t *parameters,
+             const char *where, struct wrong *w)
+{
+    if (check_tool(a, name, parameters, where, w))
+        return -w->e.code;
+    if (!a->tools)
+        a->tools = json_array();
     json_t *function = json_pack("{s:s}", "name", name);
     int bad = !function;
     if (description)
@@ -254,16 +275,6 @@ int ask_strict(struct ask *a, struct wrong *w)
         a->strict = json_object();
     return json_object_set_new(a->strict, json_string_value(name), json_true()) ? out_of_memory(w)
                                                                                 : 0;
-}
-
-static bool has_tool(const struct ask *a, const char *name)
-{
-    for (size_t i = 0; i < json_array_size(a->tools); i++) {
-        const json_t *f = json_object_get(json_array_get(a->tools, i), "function");
-        if (strcmp(json_string_value(json_object_get(f, "name")), name) == 0)
-            return true;
-    }
-    return false;
 }
 
 bool ask_must_call(const struct ask *a)

@@ -10,6 +10,7 @@
 #include "cherenkov.h"
 #include "server/asks.h"
 #include "server/server_inside.h"
+#include "text/chat.h"
 
 #define LATEST ":latest"
 
@@ -261,6 +262,20 @@ static const struct field show_fields[] = {
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 
+/* What the model's template can show. */
+static json_t *capabilities(const struct server *s)
+{
+    struct chat_can can = {0};
+    json_t *list = json_pack("[s]", "completion");
+    if (atomic_load(&s->ready) && s->model->chat)
+        chat_can(s->model->chat, &can);
+    if (can.tools)
+        json_array_append_new(list, json_string("tools"));
+    if (can.thinking)
+        json_array_append_new(list, json_string("thinking"));
+    return list;
+}
+
 void ollama_show(struct server *s, struct exchange *x)
 {
     struct wrong w = {0};
@@ -273,10 +288,10 @@ void ollama_show(struct server *s, struct exchange *x)
     } else if (api_model(s, x, q.model)) {
         const int ctx = atomic_load(&s->ready) ? s->model->ctx : 0;
         api_reply(x, 200,
-                  json_pack("{s:s, s:s, s:s, s:o, s:{s:s, s:i}, s:[s,s,s], s:o}", "modelfile", "",
+                  json_pack("{s:s, s:s, s:s, s:o, s:{s:s, s:i}, s:o, s:o}", "modelfile", "",
                             "parameters", "", "template", "", "details", details(), "model_info",
                             "general.architecture", "qwen4exp", "qwen4exp.context_length", ctx,
-                            "capabilities", "completion", "tools", "thinking", "modified_at",
+                            "capabilities", capabilities(s), "modified_at",
                             date(s->opened_unix_s)));
     }
     json_decref(body);

@@ -242,3 +242,57 @@ int chat_render(const struct chat *c, const json_t *messages, const json_t *tool
     json_decref(vars);
     return rc;
 }
+
+/* --- what it can show --- */
+
+#define PROBE_CALL   "probe_call"
+#define PROBE_RESULT "probe result"
+
+static json_t *probe_tools(void)
+{
+    return json_pack("[{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}]", "type", "function", "function", "name",
+                     PROBE_CALL, "description", "A probe.", "parameters", "type", "object",
+                     "properties");
+}
+
+static json_t *probe_messages(bool called)
+{
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "probe");
+    if (!called)
+        return messages;
+    json_array_append_new(messages, json_pack("{s:s, s:s, s:[{s:s, s:s, s:{s:s, s:{}}}]}", "role",
+                                              "assistant", "content", "", "tool_calls", "id",
+                                              "call_1", "type", "function", "function", "name",
+                                              PROBE_CALL, "arguments"));
+    json_array_append_new(messages, json_pack("{s:s, s:s, s:s}", "role", "tool", "tool_call_id",
+                                              "call_1", "content", PROBE_RESULT));
+    return messages;
+}
+
+/* Takes messages, tools and set over; out stays empty where the template refuses them. */
+static void probe(const struct chat *c, json_t *messages, json_t *tools, json_t *set,
+                  struct buf *out)
+{
+    struct err ignored = {0};
+    (void)chat_render(c, messages, tools, set, out, &ignored);
+    json_decref(messages);
+    json_decref(tools);
+    json_decref(set);
+}
+
+void chat_can(const struct chat *c, struct chat_can *out)
+{
+    struct buf shown = BUF_INIT, on = BUF_INIT, off = BUF_INIT;
+    probe(c, probe_messages(true), probe_tools(), NULL, &shown);
+    probe(c, probe_messages(false), NULL, json_pack("{s:b}", "enable_thinking", 1), &on);
+    probe(c, probe_messages(false), NULL, json_pack("{s:b}", "enable_thinking", 0), &off);
+    const char *declared = strstr(buf_str(&shown), PROBE_CALL);
+    *out = (struct chat_can){
+        .tools =
+            declared && strstr(declared + 1, PROBE_CALL) && strstr(buf_str(&shown), PROBE_RESULT),
+        .thinking = on.len && off.len && strcmp(buf_str(&on), buf_str(&off)) != 0,
+    };
+    buf_free(&shown);
+    buf_free(&on);
+    buf_free(&off);
+}

@@ -3,6 +3,8 @@
 #ifndef TEXT_CHAT_H
 #define TEXT_CHAT_H
 
+#include <stdbool.h>
+
 #include "text/template.h"
 
 struct chat;
@@ -19,5 +21,12 @@ void chat_close(struct chat *c);
  * threads may use one chat. */
 int chat_render(const struct chat *c, const json_t *messages, const json_t *tools,
                 const json_t *set, struct buf *out, struct err *e);
+
+/* What a template can show, by what it makes of a conversation made up for that. */
+struct chat_can {
+    bool tools;    /* declared tools, calls of them and their results */
+    bool thinking; /* enable_thinking decides how the assistant's turn opens */
+};
+void chat_can(const struct chat *c, struct chat_can *out);
 
 #endif

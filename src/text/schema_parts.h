@@ -10,8 +10,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* What "#/a/b" names in root, borrowed, or NULL: a JSON pointer (~1 is /, ~0 is ~, numbers are places
- * of arrays) as a fragment (%20 is a blank) of up to 500 bytes. */
+/* What "#/a/b" names in root, borrowed, or NULL: a JSON pointer (~1 is /, ~0 is ~, numbers are
+ * places of arrays) as a fragment (%20 is a blank) of up to 500 bytes. */
 const json_t *schema_follow(const json_t *root, const char *ref);
 /* A schema of the values that both a and b have, whose parts it shares; false when that is seen to
  * be none. For json_decref; NULL: e says why, with `where`. */

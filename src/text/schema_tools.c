@@ -40,23 +40,45 @@ static bool is_any_text(const json_t *root, const json_t *schema)
     return found;
 }
 
-/* The words of const or enum that fit the schema, if these are strings, all of them. */
+/* Adds the words that a value may be, those of const or enum, in each of its alternatives; what is
+ * no text is passed over. false: it may be other text too. */
+static bool gather_words(const json_t *root, const json_t *schema, int depth, json_t *words)
+{
+    const json_t *s = resolved(root, schema), *type = json_object_get(s, "type");
+    const json_t *list = json_object_get(s, "enum"), *one = json_object_get(s, "const");
+    const json_t *any = json_object_get(s, json_object_get(s, "anyOf") ? "anyOf" : "oneOf");
+    for (size_t i = 0; one || i < json_array_size(list); i++) {
+        json_t *v = (json_t *)(one ? one : json_array_get(list, i));
+        if (json_is_string(v))
+            json_array_append(words, v);
+        if (one)
+            break;
+    }
+    if (one || list)
+        return true;
+    if (json_is_string(type) && strcmp(json_string_value(type), "string") != 0)
+        return true;
+    for (size_t i = 0; i < json_array_size(any); i++)
+        if (depth == REFS_MAX || !gather_words(root, json_array_get(any, i), depth + 1, words))
+            return false;
+    return json_array_size(any) > 0;
+}
+
+/* The words that a parameter may be, if it may be no other text. */
 static bool put_words(struct schema_writer *w, const json_t *schema)
 {
-    const json_t *list = json_object_get(schema, "enum"), *one = json_object_get(schema, "const");
-    const size_t n_all = one ? 1 : json_array_size(list);
+    json_t *words = json_array();
+    const bool only = gather_words(w->root, schema, 0, words);
     int n = 0;
-    for (size_t i = 0; i < n_all; i++)
-        if (!json_is_string(one ? one : json_array_get(list, i)))
-            return false;
-    for (size_t i = 0; i < n_all; i++) {
-        const json_t *word = one ? one : json_array_get(list, i);
+    for (size_t i = 0; only && i < json_array_size(words); i++) {
+        const json_t *word = json_array_get(words, i);
         if (!schema_fits(w->root, schema, word))
             continue;
         buf_puts(w->out, n++ ? "| " : "( ");
         schema_literal(w->out, json_string_value(word), json_string_length(word));
     }
     buf_puts(w->out, n ? ") \"\\n</parameter>\" " : "");
+    json_decref(words);
     return n > 0;
 }
 
