@@ -208,7 +208,28 @@ static void test_engine_fails(void **state)
     bench_open(&b, 10);
     b.fake.nan_step = 4;
     assert_int_equal(run(&b, &e), -E_NONFINITE);
-    assert_non_null(strstr(e.msg, "position 13"));
+    assert_non_null(strstr(e.msg, "position 12"));
+    bench_close(&b);
+}
+
+/* Whoever wants logprobs makes steps whose logits are wanted; the others ask for the best token.
+ * The answer is the same. */
+static void test_best_is_greedy(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct err e = {0};
+    int32_t ids[20];
+    bench_open(&b, 70);
+    b.o.max_tokens = 20;
+    assert_ok(run(&b, &e), e);
+    const uint64_t hash = b.out.logits_hash;
+    memcpy(ids, b.out.ids.ids, sizeof ids);
+    b.m.engine->ops->sequence_reset(b.seq);
+    b.o.logprobs = true;
+    assert_ok(run(&b, &e), e);
+    assert_memory_equal(b.out.ids.ids, ids, sizeof ids);
+    assert_true(b.out.logits_hash == hash);
     bench_close(&b);
 }
 
@@ -272,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_refused_before_computing),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_engine_fails),
+        cmocka_unit_test(test_best_is_greedy),
         cmocka_unit_test(test_penalties_see_the_prompt),
         cmocka_unit_test(test_memory),
     };

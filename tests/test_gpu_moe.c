@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "gpu/head.h"
 #include "gpu/numbers.h"
+#include "model/engine.h"
 #include "quant/half.h"
 #include "tests/aid_gpu_model.h"
 #include "tests/aid_test.h"
@@ -351,6 +352,7 @@ static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
 {
     struct err e = {0};
     u32 none = 0xFFFFFFFF, got[2], bad;
+    u64 hash[2];
     size_t n = (size_t)vocab;
     float *x = mem_array(2 * n, 4);
     for (size_t i = 0; i < 2 * n; i++)
@@ -366,6 +368,7 @@ static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
                          .logits = aid_gpu_put(&g, x, n * 8),
                          .parts = aid_gpu_room(&g, gpu_best_room(2, vocab)),
                          .best = aid_gpu_room(&g, 8),
+                         .hash = aid_gpu_room(&g, 16),
                          .bad = aid_gpu_put(&g, &none, 4)};
     for (int round = 0; round < 2; round++) {
         aid_gpu_begin(&g);
@@ -373,6 +376,9 @@ static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
         aid_gpu_end(&g);
         aid_gpu_get(&g, b.best, got, 8);
         aid_gpu_get(&g, b.bad, &bad, 4);
+        aid_gpu_get(&g, b.hash, hash, 16);
+        for (size_t r = 0; !round && r < 2; r++)
+            assert_true(hash[r] == (u64)engine_logits_hash(x + r * n, vocab));
         assert_int_equal(got[0], want0);
         assert_int_equal(bad, round ? 3 + 1 : none);
         if (!round)

@@ -110,6 +110,47 @@ static void shapes_come_and_go(void **state)
     aid_run_close(&r);
 }
 
+/* Steps that ask for the likeliest tokens give those of the logits, and the logits of the rows that
+ * want them. */
+static void best_is_that_of_the_logits(void **state)
+{
+    enum { LIMIT = 50 };
+    struct aid_run r;
+    struct err e = {0};
+    struct row rows[ROWS];
+    struct best best[ROWS];
+    (void)state;
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
+    const size_t vocab = (size_t)r.vocab;
+    float *all = mem_array(vocab * ROWS, sizeof *all), *some = mem_array(vocab * ROWS, sizeof *all);
+    assert_true(all && some);
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = (struct row){r.seq, text[i]};
+    assert_ok(r.g->ops->step(r.g, rows, ROWS, NULL, all, &e), e);
+    for (int wanted = -1; wanted < ROWS; wanted++) {
+        bool want[ROWS] = {0};
+        const int limit = wanted % 2 ? LIMIT : r.vocab;
+        if (wanted >= 0)
+            want[wanted] = true;
+        memset(some, 0, vocab * ROWS * sizeof *some);
+        assert_ok(r.g->ops->commit(r.g, r.seq, 0, &e), e);
+        assert_ok(engine_step_best(r.g, rows, ROWS,
+                                   &(struct best_job){limit, wanted < 0 ? NULL : want, some, best},
+                                   &e),
+                  e);
+        for (int i = 0; i < ROWS; i++) {
+            const float *row = all + (size_t)i * vocab;
+            assert_int_equal(best[i].token, engine_argmax(row, limit));
+            assert_true(best[i].hash == engine_logits_hash(row, r.vocab));
+            if (want[i])
+                aid_same_floats(some + (size_t)i * vocab, row, vocab, "a row that was wanted");
+        }
+    }
+    mem_free(all);
+    mem_free(some);
+    aid_run_close(&r);
+}
+
 /* Of batches that are kept, and of those that pass. */
 static void time_goes_into_phases(void **state)
 {
@@ -136,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shape_is_recorded_once),
         cmocka_unit_test(shapes_come_and_go),
+        cmocka_unit_test(best_is_that_of_the_logits),
         cmocka_unit_test(time_goes_into_phases),
     };
     char name[] = "test", gpu[] = "gpu";

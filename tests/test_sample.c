@@ -210,6 +210,26 @@ static void test_not_finite(void **state)
     sampler_close(s);
 }
 
+/* Greedy with nothing else is the model's likeliest token; anything else looks at logits. */
+static void test_who_takes_the_best(void **state)
+{
+    (void)state;
+    const struct sample_bias bias = {3, 1};
+    struct sample_options o[] = {SAMPLE_GREEDY, SAMPLE_GREEDY, SAMPLE_GREEDY,
+                                 SAMPLE_GREEDY, SAMPLE_GREEDY, SAMPLE_GREEDY};
+    o[1].temperature = 0.1;
+    o[2].repetition = 1.1;
+    o[3].frequency = -1;
+    o[4].presence = 1;
+    o[5].bias = &bias;
+    o[5].n_bias = 1;
+    for (size_t i = 0; i < sizeof o / sizeof o[0]; i++) {
+        struct sampler *s = open_sampler(o[i]);
+        assert_int_equal(sampler_takes_best(s), i == 0);
+        sampler_close(s);
+    }
+}
+
 static void test_bad_options(void **state)
 {
     (void)state;
@@ -390,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_mask_of_nothing),
         cmocka_unit_test(test_bias),
         cmocka_unit_test(test_logprobs),
+        cmocka_unit_test(test_who_takes_the_best),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_memory),
     };

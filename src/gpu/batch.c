@@ -22,6 +22,8 @@ static int row_check(const struct gpu *g, const struct row *row, int r, int n, s
 static void batch_of(struct gpu *g, struct tables *t, struct batch *b)
 {
     *b = (struct batch){.il = -1,
+                        .back = true,
+                        .limit = g->base.weights->config.vocab,
                         .host = t,
                         .rows = gpu_shared(g, t->row),
                         .segments = gpu_shared(g, t->segment),

@@ -348,11 +348,12 @@ int gpu_head_logits(struct gpu *g, const struct head_job *j, struct err *e)
                                   .t = g->tape,
                                   .R = j->n,
                                   .vocab = w->config.vocab,
-                                  .limit = w->config.vocab,
+                                  .limit = j->limit,
                                   .first = j->first,
                                   .logits = m->logits + at,
                                   .parts = m->best_parts,
-                                  .best = m->best + (u64)j->to * sizeof(u32),
+                                  .best = j->best,
+                                  .hash = j->hash,
                                   .bad = m->bad};
     int rc = product(g, &w->head, &m->hidden, j->n, m->logits + at, e);
     if (!rc && j->back) /* beside the search for the best */

@@ -91,14 +91,17 @@ int gpu_deltanet_commit(struct gpu *g, const struct sequence *s, int n, struct e
 int gpu_qsa_fill(struct gpu *g, const struct batch *b, const struct qsa_weights *w, struct err *e);
 int gpu_qsa_apply(struct gpu *g, const struct batch *b, const struct qsa_weights *w, struct err *e);
 
-/* --- blocks.c: logits of the first rows of scratch.hidden, and the best token of each, to rows of
- * scratch.logits and scratch.best --- */
+/* --- blocks.c: logits of the first rows of scratch.hidden to rows of scratch.logits, and the best
+ * token of each --- */
 
 struct head_job {
     int n;     /* rows */
     int first; /* of the batch that row 0 is, for scratch.bad */
-    int to;    /* row of scratch.logits and scratch.best that row 0 goes to */
+    int to;    /* row of scratch.logits that row 0 goes to */
+    int limit; /* ids below it may be best */
     bool back; /* logits to scratch.logits_back too */
+    u64 best;  /* u32 [n] */
+    u64 hash;  /* u64 [n] of the logits; 0: not wanted */
 };
 int gpu_head_logits(struct gpu *g, const struct head_job *j, struct err *e);
 

@@ -55,7 +55,12 @@ static int row_record(struct gpu *g, struct batch *b, int d, bool back, struct e
 {
     const struct config *c = &g->base.weights->config;
     const struct mtp_weights *w = &g->base.weights->mtp;
-    const struct head_job head = {.n = 1, .first = d, .to = d, .back = back};
+    const struct head_job head = {.n = 1,
+                                  .first = d,
+                                  .to = d,
+                                  .limit = c->vocab,
+                                  .back = back,
+                                  .best = g->scratch.best + (u64)d * sizeof(u32)};
     const struct stop see = {.run = see_logits_now, .n = d};
     struct scratch *m = &g->scratch;
     const struct hyper_job read = {.w = &w->mixer,

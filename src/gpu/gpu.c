@@ -36,7 +36,12 @@ static int end_rows(struct gpu *g, const struct batch *b, struct err *e)
         .to = &m->hidden,
     };
     gpu_phase(g, PHASE_HEAD);
-    const struct head_job head = {.n = b->n_heads, .first = b->first_head, .back = true};
+    const struct head_job head = {.n = b->n_heads,
+                                  .first = b->first_head,
+                                  .limit = b->limit,
+                                  .back = b->back,
+                                  .best = m->best_back,
+                                  .hash = m->hash_back};
     int rc = gpu_hyper_read(g, &read, e);
     return rc ? rc : gpu_head_logits(g, &head, e);
 }
@@ -147,7 +152,9 @@ static int step_start(struct gpu *g, struct batch *b, struct err *e)
                                  .cells = b->cells ? b->cells->R : 0,
                                  .reach = b->reach,
                                  .first = b->first_head,
-                                 .n_heads = b->n_heads};
+                                 .n_heads = b->n_heads,
+                                 .back = b->back,
+                                 .limit = b->limit};
     return gpu_batch_run(g, b, &key, step_record, e);
 }
 
@@ -161,12 +168,34 @@ static int step_run(struct gpu *g, struct batch *b, struct err *e)
     return rc;
 }
 
+/* Logits of the wanted rows, from the host's own memory. */
+static void take_logits(const struct gpu *g, const struct batch *b, const bool *want, float *logits)
+{
+    const size_t vocab = (size_t)g->base.weights->config.vocab;
+    const float *made = gpu_back(g, g->scratch.logits_back);
+    for (int i = 0; i < b->n_heads; i++) {
+        const size_t r = (size_t)(b->first_head + i);
+        if (!want || want[r])
+            memcpy(logits + r * vocab, made + (size_t)i * vocab, vocab * sizeof *logits);
+    }
+}
+
+/* The rows of a step that went well are pending. */
+static void step_end(struct gpu *g, const struct batch *b)
+{
+    for (int i = 0; i < b->n_segments; i++) {
+        const struct gpu_segment *s = &b->segment[i];
+        b->seq[i]->pending = (int)s->n;
+        b->seq[i]->first = b->pending + (int)s->first;
+    }
+    g->pending.rows += b->R;
+    g->pending.used += b->R;
+}
+
 static int gpu_step(struct engine *base, const struct row *rows, int R, const bool *want,
                     float *logits, struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
-    const size_t vocab = (size_t)base->weights->config.vocab;
-    const float *made = gpu_back(g, g->scratch.logits_back);
     const uint64_t start = clock_ns();
     struct batch b;
     int rc = gpu_batch_of_rows(g, rows, R, &b, e);
@@ -177,17 +206,38 @@ static int gpu_step(struct engine *base, const struct row *rows, int R, const bo
     rc = rc ? rc : gpu_batch_check(g, &b, e);
     if (rc)
         return rc;
-    for (int r = 0; r < b.n_heads; r++)
-        if (wanted(&b, b.first_head + r))
-            memcpy(logits + (size_t)(b.first_head + r) * vocab, made + (size_t)r * vocab,
-                   vocab * sizeof *logits);
-    for (int i = 0; i < b.n_segments; i++) {
-        const struct gpu_segment *s = &b.segment[i];
-        b.seq[i]->pending = (int)s->n;
-        b.seq[i]->first = b.pending + (int)s->first;
-    }
-    g->pending.rows += R;
-    g->pending.used += R;
+    take_logits(g, &b, want, logits);
+    step_end(g, &b);
+    gpu_count(g, &b, start);
+    return 0;
+}
+
+static int gpu_step_best(struct engine *base, const struct row *rows, int R,
+                         const struct best_job *j, struct err *e)
+{
+    struct gpu *g = (struct gpu *)base;
+    const u32 *best = gpu_back(g, g->scratch.best_back);
+    const u64 *hash = gpu_back(g, g->scratch.hash_back);
+    const uint64_t start = clock_ns();
+    struct batch b;
+    bool any = false;
+    int rc = gpu_batch_of_rows(g, rows, R, &b, e);
+    if (rc)
+        return rc;
+    for (int r = 0; j->want && r < R; r++)
+        any = any || j->want[r];
+    choose_heads(g, &b, NULL);
+    b.back = any || g->options.observe;
+    b.limit = j->limit;
+    rc = step_run(g, &b, e);
+    rc = rc ? rc : gpu_batch_check(g, &b, e);
+    if (rc)
+        return rc;
+    for (int r = 0; r < R; r++)
+        j->best[r] = (struct best){(int32_t)best[r], hash[r]};
+    if (any)
+        take_logits(g, &b, j->want, j->logits);
+    step_end(g, &b);
     gpu_count(g, &b, start);
     return 0;
 }
@@ -275,6 +325,7 @@ const struct engine_ops gpu_engine = {
     .sequence_reset = gpu_sequence_reset,
     .sequence_length = gpu_sequence_length,
     .step = gpu_step,
+    .step_best = gpu_step_best,
     .prefill = gpu_prefill,
     .commit = gpu_sequence_commit,
     .draft = gpu_mtp_draft,

@@ -8,7 +8,7 @@ static u32 parts_of(int vocab)
 
 size_t gpu_best_room(int R, int vocab)
 {
-    return (size_t)R * parts_of(vocab) * 8;
+    return (size_t)R * parts_of(vocab) * 16;
 }
 
 int gpu_best_record(const struct gpu_best *x, struct err *e)
@@ -16,6 +16,7 @@ int gpu_best_record(const struct gpu_best *x, struct err *e)
     const struct head_best_params p = {.logits = x->logits,
                                        .parts = x->parts,
                                        .best = x->best,
+                                       .hash = x->hash,
                                        .bad = x->bad,
                                        .vocab = (u32)x->vocab,
                                        .limit = (u32)x->limit,

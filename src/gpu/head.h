@@ -1,4 +1,5 @@
-/* Behind the logits on a device: the best token of each row, and rows that are not finite. */
+/* Behind the logits on a device: the best token of each row, their hash, and rows that are not
+ * finite. */
 #ifndef GPU_HEAD_H
 #define GPU_HEAD_H
 
@@ -12,6 +13,7 @@ struct gpu_best {
     u64 logits;          /* f32 [R][vocab] */
     u64 parts;           /* room: gpu_best_room(R, vocab) bytes */
     u64 best;            /* u32 [R]: the id of the largest, ties to the lower */
+    u64 hash;            /* u64 [R]: engine_logits_hash; 0: not wanted */
     u64 bad;             /* u32: becomes the lowest row with a logit that is not finite */
 };
 size_t gpu_best_room(int R, int vocab);

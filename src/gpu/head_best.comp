@@ -1,5 +1,6 @@
 // The best token of each row (ties: the lower id), in two dispatches: of every HEAD_PART logits,
-// with a mark on the row where one is not finite; then of those.
+// with a mark on the row where one is not finite; then of those. Beside it the row's hash
+// (engine_logits_hash), which is a sum of numbers in any order.
 // Grid: x = n_parts, or 1 with LAST; y = R.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -10,56 +11,89 @@ layout(push_constant, std430) uniform Params { head_best_params p; };
 layout(constant_id = 1) const bool LAST = false;
 
 shared uvec2 room[256]; // order of a logit, its id
+shared uint64_t sums[256];
 
 bool before(uvec2 a, uvec2 b)
 {
     return a.x > b.x || (a.x == b.x && a.y < b.y);
 }
 
-uvec2 best_of_part(uint r)
+struct Part {
+    uvec2 best;
+    uint64_t hash;
+};
+
+uint64_t salted(float x, uint i)
+{
+    return uint64_t(num_bits(x) + i * 0x9E3779B9u);
+}
+
+Part part_of_logits(uint r)
 {
     uint end = min(p.vocab, (gl_WorkGroupID.x + 1) * HEAD_PART);
-    uvec2 best = uvec2(0, 0xFFFFFFFFu);
+    Part part = Part(uvec2(0, 0xFFFFFFFFu), 0);
     bool bad = false;
-    for (uint i = gl_WorkGroupID.x * HEAD_PART + LANE; i < end; i += 256) {
-        float x = Floats(p.logits + uint64_t(r) * p.vocab * 4).v[i];
-        uvec2 here = uvec2(num_order(x), i);
-        bad = bad || not_finite(x);
-        if (i < p.limit && before(here, best))
-            best = here;
+    for (uint i = gl_WorkGroupID.x * HEAD_PART + 2 * LANE; i < end; i += 512) {
+        uint64_t product = 1;
+        for (uint k = i; k < min(i + 2, end); k++) {
+            float x = Floats(p.logits + uint64_t(r) * p.vocab * 4).v[k];
+            uvec2 here = uvec2(num_order(x), k);
+            bad = bad || not_finite(x);
+            product *= salted(x, k);
+            if (k < p.limit && before(here, part.best))
+                part.best = here;
+        }
+        part.hash += product;
     }
     if (bad)
         atomicMin(WordsOut(p.bad).v[0], p.first + r);
-    return best;
+    return part;
 }
 
-uvec2 best_of_parts(uint r)
+Part part_of_parts(uint r)
 {
-    uvec2 best = uvec2(0, 0xFFFFFFFFu);
+    Part part = Part(uvec2(0, 0xFFFFFFFFu), 0);
     for (uint i = LANE; i < p.n_parts; i += 256) {
-        uint at = (r * p.n_parts + i) * 2;
+        uint at = (r * p.n_parts + i) * 4;
         uvec2 here = uvec2(Words(p.parts).v[at], Words(p.parts).v[at + 1]);
-        if (before(here, best))
-            best = here;
+        part.hash += packUint2x32(uvec2(Words(p.parts).v[at + 2], Words(p.parts).v[at + 3]));
+        if (before(here, part.best))
+            part.best = here;
     }
-    return best;
+    return part;
 }
 
 void main()
 {
     uint r = gl_WorkGroupID.y;
-    room[LANE] = LAST ? best_of_parts(r) : best_of_part(r);
+    Part part;
+    if (LAST)
+        part = part_of_parts(r);
+    else
+        part = part_of_logits(r);
+    room[LANE] = part.best;
+    sums[LANE] = part.hash;
     for (uint step = 128; step > 0; step /= 2) {
         barrier();
         if (LANE < step && before(room[LANE + step], room[LANE]))
             room[LANE] = room[LANE + step];
+        if (LANE < step)
+            sums[LANE] += sums[LANE + step];
     }
     if (LANE != 0)
         return;
+    uvec2 hash = unpackUint2x32(sums[0]);
     if (LAST) {
         WordsOut(p.best).v[r] = room[0].y;
+        if (p.hash != 0) {
+            WordsOut(p.hash).v[2 * r] = hash.x;
+            WordsOut(p.hash).v[2 * r + 1] = hash.y;
+        }
     } else {
-        WordsOut(p.parts).v[(r * p.n_parts + gl_WorkGroupID.x) * 2] = room[0].x;
-        WordsOut(p.parts).v[(r * p.n_parts + gl_WorkGroupID.x) * 2 + 1] = room[0].y;
+        uint at = (r * p.n_parts + gl_WorkGroupID.x) * 4;
+        WordsOut(p.parts).v[at] = room[0].x;
+        WordsOut(p.parts).v[at + 1] = room[0].y;
+        WordsOut(p.parts).v[at + 2] = hash.x;
+        WordsOut(p.parts).v[at + 3] = hash.y;
     }
 }

@@ -24,6 +24,7 @@ struct plan_key {
     int cells;          /* of the draft head that it fills */
     int reach;          /* struct batch */
     int first, n_heads; /* rows with logits */
+    int back, limit;    /* struct batch */
 };
 
 struct stop {

@@ -94,6 +94,8 @@ struct batch {
                        looked up */
     int first_head, n_heads;   /* rows with logits */
     const bool *want;          /* of a step: of these, which are asked for; NULL: all */
+    bool back;                 /* logits are copied to the host */
+    int limit;                 /* ids below it may be the best of a row */
     const struct batch *cells; /* of the draft head, to be filled with it, or NULL */
     bool rows_taken;           /* of the n-gram tables: recorded */
     int il;                    /* layer; n_layers in the draft head, -1 outside layers */
@@ -147,7 +149,8 @@ struct scratch {
     u64 last_wide;           /* mtp: [S*h] of the last row of a prefill */
     u64 logits, logits_back; /* [ENGINE_ROWS_MAX][vocab]; the same in `back` */
     u64 best, best_parts;    /* u32 [ENGINE_ROWS_MAX]; gpu_best_room */
-    u64 best_back;           /* in `back`: those of drafts */
+    u64 best_back;           /* in `back`: those of drafts, or of a step */
+    u64 hash_back;           /* in `back`: u64 [ENGINE_ROWS_MAX] of a step */
     u64 bad;                 /* in `back`: u32, the lowest row with a value that is not finite;
                                      0xffffffff: none. Kernels: atomicMin */
     u64 table;               /* in `shared`: u64 [layers][E] addresses of experts */

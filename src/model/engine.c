@@ -1,6 +1,8 @@
 /* What every engine shares: see engine.h. */
 #include "model/engine.h"
 
+#include <string.h>
+
 static const char *const names[SEEN_COUNT] = {
     [SEEN_EMBED] = "embed",
     [SEEN_PLE] = "ple",
@@ -98,6 +100,53 @@ const struct counters *engine_counters(const struct engine *g)
     return g->ops->counters ? g->ops->counters(g) : NULL;
 }
 
+/* Bits of a logit, and what is added to them at its place. */
+static uint32_t bits_of(const float *logits, int i)
+{
+    uint32_t bits;
+    memcpy(&bits, logits + i, sizeof bits);
+    return bits;
+}
+static uint64_t salted(const float *logits, int i)
+{
+    return (uint32_t)(bits_of(logits, i) + (uint32_t)i * 0x9E3779B9u);
+}
+
+/* Engines check their logits; one that does not must not end in a token. */
+static int check_finite(const float *logits, int vocab, int pos, struct err *e)
+{
+    uint32_t n_bad = 0;
+    for (int i = 0; i < vocab; i++)
+        n_bad += (bits_of(logits, i) & 0x7F800000u) == 0x7F800000u;
+    if (!n_bad)
+        return 0;
+    return ERR(e, E_NONFINITE,
+               "position %d: %u logits are not finite: the model's computation failed there; check "
+               "the store with `cherenkov verify`",
+               pos, n_bad);
+}
+
+int engine_step_best(struct engine *g, const struct row *rows, int R, const struct best_job *j,
+                     struct err *e)
+{
+    const int vocab = g->weights->config.vocab;
+    if (g->ops->step_best)
+        return g->ops->step_best(g, rows, R, j, e);
+    int rc = g->ops->step(g, rows, R, NULL, j->logits, e);
+    for (int r = 0, n = 0; !rc && r < R; r++) {
+        const float *logits = j->logits + (size_t)r * (size_t)vocab;
+        n = r && rows[r].seq == rows[r - 1].seq ? n + 1 : 0;
+        rc = check_finite(logits, vocab, g->ops->sequence_length(rows[r].seq) + n, e);
+        j->best[r] =
+            (struct best){engine_argmax(logits, j->limit), engine_logits_hash(logits, vocab)};
+    }
+    for (int r = 0; rc == -E_NONFINITE && r < R; r++) {
+        struct err ignored = {0};
+        (void)g->ops->commit(g, rows[r].seq, 0, &ignored);
+    }
+    return rc;
+}
+
 int32_t engine_argmax(const float *logits, int vocab)
 {
     int32_t best = 0;
@@ -105,4 +154,12 @@ int32_t engine_argmax(const float *logits, int vocab)
         if (logits[i] > logits[best])
             best = i;
     return best;
+}
+
+uint64_t engine_logits_hash(const float *logits, int vocab)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i + 1 < vocab; i += 2)
+        sum += salted(logits, i) * salted(logits, i + 1);
+    return vocab % 2 ? sum + salted(logits, vocab - 1) : sum;
 }

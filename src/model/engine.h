@@ -103,6 +103,20 @@ struct engine_options {
     double cut_weak;   /* 0: off; weight below which a late expert may be dropped */
 };
 
+/* Of the logits of a row. */
+struct best {
+    int32_t token; /* engine_argmax of those below a limit */
+    uint64_t hash; /* engine_logits_hash */
+};
+
+/* What is wanted of each row of a step of which mostly the likeliest token is. */
+struct best_job {
+    int limit;         /* ids below it may be best; 1..vocab, the same for all steps of an engine */
+    const bool *want;  /* [R] rows whose logits are wanted too; NULL: none */
+    float *logits;     /* [R][vocab]; rows that are not wanted hold anything afterwards */
+    struct best *best; /* [R] */
+};
+
 struct engine_ops {
     const char *name, *summary;
     /* w is borrowed until close. */
@@ -121,6 +135,10 @@ struct engine_ops {
      * other failure nothing is pending and the sequences are as before. */
     int (*step)(struct engine *g, const struct row *rows, int R, const bool *want, float *logits,
                 struct err *e);
+    /* The same step, for whoever needs no logits: they stay where they are made. NULL: it costs
+     * the engine nothing to give them (engine_step_best). */
+    int (*step_best)(struct engine *g, const struct row *rows, int R, const struct best_job *j,
+                     struct err *e);
     /* n tokens, 1..g->chunk, of a sequence without pending rows, committed at once: to the bit what
      * steps and commits of them would do. logits [vocab] of the last one, or NULL. After a failure
      * the sequence is as before. */
@@ -189,7 +207,15 @@ int engine_draft_check(const struct config *c, const struct draft_check *d, stru
 /* What it counts, or NULL. */
 const struct counters *engine_counters(const struct engine *g);
 
+/* A step of any engine: see engine_ops.step_best. */
+int engine_step_best(struct engine *g, const struct row *rows, int R, const struct best_job *j,
+                     struct err *e);
+
 /* argmax with ties to the lower index. */
 int32_t engine_argmax(const float *logits, int vocab);
+
+/* A number that tells logits apart: the sum of products of pairs of their bits, each with a number
+ * of its place added. In any order, as devices add them (gpu/head_best.comp). */
+uint64_t engine_logits_hash(const float *logits, int vocab);
 
 #endif

@@ -107,13 +107,20 @@ static void gather(struct batch *b, struct generation *const *g, int n, struct s
 static int step_some(struct batch *b, const struct shared_step *s, int i, int j, struct err *e)
 {
     const size_t vocab = (size_t)b->m->weights.config.vocab;
-    const int R = s->first[j] - s->first[i];
+    const int from = s->first[i], R = s->first[j] - from;
     const uint64_t start = clock_ns();
-    if (b->m->engine->ops->step(b->m->engine, s->rows + s->first[i], R, NULL, b->logits, e))
+    struct best best[ENGINE_ROWS_MAX];
+    bool want[ENGINE_ROWS_MAX];
+    for (int k = i; k < j; k++)
+        for (int r = s->first[k]; r < s->first[k + 1]; r++)
+            want[r - from] = generation_wants_logits(s->g[k]);
+    const struct best_job job = {model_tokens(b->m), want, b->logits, best};
+    if (engine_step_best(b->m->engine, s->rows + from, R, &job, e))
         return -e->code;
     pace_stepped(&b->m->pace, R, clock_seconds_since(start));
     for (int k = i; k < j; k++)
-        generation_take(s->g[k], b->logits + (size_t)(s->first[k] - s->first[i]) * vocab);
+        generation_take(s->g[k], b->logits + (size_t)(s->first[k] - from) * vocab,
+                        best + (s->first[k] - from));
     return 0;
 }
 

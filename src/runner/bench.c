@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -178,12 +176,6 @@ static int repeat(struct bench *b, bool counted, struct err *e)
     return rc;
 }
 
-static void keep_hash(struct bench *b, int s)
-{
-    size_t vocab = (size_t)b->m->weights.config.vocab;
-    b->r->logits_hash = XXH3_64bits(b->logits + (size_t)s * vocab, vocab * sizeof *b->logits);
-}
-
 /* Every sequence from empty to its prompt, one after another. For answers all but the last token of
  * the prompt, which the first step feeds. */
 static int feed(struct bench *b, struct err *e)
@@ -214,28 +206,30 @@ static int feed(struct bench *b, struct err *e)
         rc = generation_open(b->m, b->seq[s], &b->prompt, &how, &b->answer[s], e);
     }
     if (!rc && !b->o->answers && b->o->prompt_tokens)
-        keep_hash(b, 0);
+        b->r->logits_hash = engine_logits_hash(b->logits, b->m->weights.config.vocab);
     return rc;
 }
 
-/* One row of each sequence in a step. */
+/* One row of each sequence in a step, of which the likeliest token is asked for. */
 static int decode_rows(struct bench *b, uint64_t *tokens, struct err *e)
 {
     struct engine *g = b->m->engine;
     struct row rows[BATCH_MAX];
+    struct best best[BATCH_MAX] = {0};
+    const struct best_job job = {model_tokens(b->m), NULL, b->logits, best};
     int n = b->o->sequences, rc = 0;
     for (int i = 0; !rc && i < b->o->tokens; i++) {
         for (int s = 0; s < n; s++)
             rows[s] = (struct row){b->seq[s], random_token(b, s, b->o->prompt_tokens + i)};
         rc = check_stop(b, e);
         if (!rc)
-            rc = g->ops->step(g, rows, n, NULL, b->logits, e);
+            rc = engine_step_best(g, rows, n, &job, e);
         for (int s = 0; !rc && s < n; s++)
             rc = g->ops->commit(g, b->seq[s], 1, e);
         *tokens += rc ? 0 : (uint64_t)n;
     }
     if (!rc)
-        keep_hash(b, n - 1);
+        b->r->logits_hash = best[n - 1].hash;
     return rc;
 }
 

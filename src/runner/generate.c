@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -52,7 +51,7 @@ static void forget_pending(struct generation *g);
 static int release(struct generation *g, struct err *e);
 static bool cancelled(struct generation *g);
 static bool ends(const struct generation *g, int32_t id);
-static void draw(struct generation *g, const float *logits);
+static void draw(struct generation *g, const float *logits, const struct best *best);
 
 const char *finish_name(enum finish f)
 {
@@ -342,7 +341,7 @@ void generation_feed(struct generation *g, int most, float *logits)
         n < left)
         return;
     g->prompt = NULL;
-    draw(g, logits);
+    draw(g, logits, NULL);
 }
 
 static bool ends(const struct generation *g, int32_t id)
@@ -376,15 +375,20 @@ int generation_rows(struct generation *g, int together, int most, struct row *ro
     return g->n_rows;
 }
 
-void generation_take(struct generation *g, const float *logits)
+bool generation_wants_logits(const struct generation *g)
+{
+    return g->o.logprobs || !sampler_takes_best(g->sampler);
+}
+
+void generation_take(struct generation *g, const float *logits, const struct best *best)
 {
     const size_t vocab = (size_t)g->m->weights.config.vocab;
     const int n_drafts = g->n_rows - 1;
     int r = 0;
     g->n_steps++;
-    draw(g, logits);
-    while (!g->failure.code && r < n_drafts && g->made[r].id == g->rows[r + 1])
-        draw(g, logits + (size_t)++r * vocab);
+    draw(g, logits, best);
+    for (; !g->failure.code && r < n_drafts && g->made[r].id == g->rows[r + 1]; r++)
+        draw(g, logits + (size_t)(r + 1) * vocab, best + r + 1);
     g->n_drafted += n_drafts;
     g->n_accepted += r;
     drafter_verified(&g->drafter, n_drafts, r);
@@ -411,19 +415,28 @@ void generation_fail(struct generation *g, const struct err *why)
     g->n_rows = 0;
 }
 
-/* One more token is made, as the sampler says for its position. A failure is told once what was
- * made before it is given. */
-static void draw(struct generation *g, const float *logits)
+static int choose(struct generation *g, const float *logits, struct made *made)
+{
+    const size_t position = (size_t)g->n_prompt + g->ids.n + (size_t)g->n_made;
+    int rc = sampler_choose(g->sampler, logits, position, &made->id, &g->failure);
+    if (!rc && g->o.constraint)
+        rc = g->o.constraint->accept(g->o.constraint->ctx, made->id, &g->failure);
+    if (!rc && g->o.logprobs)
+        sampler_logprobs(g->sampler, logits, made->id, g->o.top_logprobs, &made->logprobs);
+    return rc;
+}
+
+/* One more token is made, as the sampler says for its position. best: of these logits, which then
+ * are there only if they are wanted; or NULL. A failure is told once what was made before it is
+ * given. */
+static void draw(struct generation *g, const float *logits, const struct best *best)
 {
     struct made *made = &g->made[g->n_made];
-    const size_t position = (size_t)g->n_prompt + g->ids.n + (size_t)g->n_made;
-    if (sampler_choose(g->sampler, logits, position, &made->id, &g->failure))
+    if (best && !generation_wants_logits(g))
+        made->id = best->token;
+    else if (choose(g, logits, made))
         return;
-    if (g->o.constraint && g->o.constraint->accept(g->o.constraint->ctx, made->id, &g->failure))
-        return;
-    if (g->o.logprobs)
-        sampler_logprobs(g->sampler, logits, made->id, g->o.top_logprobs, &made->logprobs);
-    made->hash = XXH3_64bits(logits, (size_t)g->m->weights.config.vocab * sizeof *logits);
+    made->hash = best ? best->hash : engine_logits_hash(logits, g->m->weights.config.vocab);
     made->ns = clock_ns();
     sampler_accept(g->sampler, made->id);
     g->n_made++;

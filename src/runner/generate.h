@@ -103,8 +103,10 @@ void generation_feed(struct generation *g, int most, float *logits);
 /* What to feed next, at most `most` rows: rows [most]; returns how many, 0 when it was cancelled or
  * failed. together: answers that share the step. */
 int generation_rows(struct generation *g, int together, int most, struct row *rows);
-/* The step of those rows was done; logits [rows][vocab]. Makes tokens. */
-void generation_take(struct generation *g, const float *logits);
+bool generation_wants_logits(const struct generation *g); /* of those rows: or what is best does */
+/* The step of those rows was done; logits [rows][vocab], if they are wanted; best [rows]. Makes
+ * tokens. */
+void generation_take(struct generation *g, const float *logits, const struct best *best);
 /* Others step now: rows of all tokens made are committed, also of those that still wait. If it ends
  * before they are given, its sequence starts over. */
 void generation_keep(struct generation *g);

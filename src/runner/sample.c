@@ -130,6 +130,13 @@ int sampler_choose(struct sampler *s, const float *logits, uint64_t position, in
     return 0;
 }
 
+bool sampler_takes_best(const struct sampler *s)
+{
+    const struct sample_options *o = &s->o;
+    return !(o->temperature > 0) && o->repetition == 1 && o->frequency == 0 && o->presence == 0 &&
+           !s->bias && !s->constraint;
+}
+
 /* Biases by token, so that a choice looks none up. */
 static int take_biases(struct sampler *s, const struct sample_options *o, struct err *e)
 {

@@ -6,6 +6,7 @@
 #ifndef RUNNER_SAMPLE_H
 #define RUNNER_SAMPLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,6 +63,9 @@ void sampler_accept(struct sampler *s, int32_t id);
  * head) are neither looked at nor chosen. */
 int sampler_choose(struct sampler *s, const float *logits, uint64_t position, int32_t *id,
                    struct err *e);
+/* Whether what it chooses is always the likeliest token as the model has it, ties to the lower id:
+ * then nobody needs the logits for it. */
+bool sampler_takes_best(const struct sampler *s);
 /* Of finite logits, for the token chosen from them; n_top 0..SAMPLE_TOP_MAX. */
 void sampler_logprobs(const struct sampler *s, const float *logits, int32_t id, int n_top,
                       struct sample_logprobs *out);
