@@ -4,6 +4,9 @@
  *      bench_gpu_kernels [MIB [forms | ROWS ...]]
  *
  * MIB: weights are in so much device memory (2048; more than caches hold), gone through in turn.
+ * On devices with matrices of bytes the first lines say what tiles of products could reach if
+ * nothing had to be read: coop/rate_coop.comp.
+ *
  * forms: in other forms too (outputs x rows of a lane, groups under way). ROWS: those of steps, or
  * of a prefill. From 52 rows on they share the experts there are, as a router that is fair to all
  * would have it; before, no two rows share one.
@@ -22,6 +25,8 @@
 #include "gpu/hyper.h"
 #include "gpu/mix.h"
 #include "gpu/moe.h"
+#include "gpu/params_rate.h"
+#include "gpu/tile.h"
 
 enum { RUNS = 9, REPEATS = 20, H = 2560, S = 4, LOW = 320, INTER = 640, E = 512, K = 10 };
 enum { WARM_NS = 50000000 };
@@ -265,6 +270,37 @@ static int scan_rows(struct bench *b, struct err *e)
     return scan_of(b, true, e);
 }
 
+/* Tiles of the shape of dense products with all they need in registers, or in shared memory. */
+static int rate(struct bench *b, int what, struct err *e)
+{
+    enum { GROUPS = 256, WORKGROUPS = 4224, INVOCATIONS = 512 };
+    const struct gpu_tile_shape s = {.cols = H, .rows = ROWS, .outputs = 10240, .bits = what};
+    const struct rate_params p = {room_take(b, WORKGROUPS * INVOCATIONS * 4), GROUPS, 1};
+    struct gpu_tiling t;
+    int rc = gpu_tiling_make(b->d, "rate", &s, &t, e);
+    if (rc)
+        return rc;
+    b->products += (double)WORKGROUPS * GROUPS * 64 * t.rows * t.outputs;
+    tape_dispatch(b->t, t.k, &p, sizeof p, (struct grid){WORKGROUPS, 1, 1});
+    tape_barrier(b->t);
+    return 0;
+}
+
+static int rate_matrices(struct bench *b, struct err *e)
+{
+    return rate(b, RATE_MATRICES, e);
+}
+
+static int rate_shared(struct bench *b, struct err *e)
+{
+    return rate(b, RATE_SHARED, e);
+}
+
+static int rate_sums(struct bench *b, struct err *e)
+{
+    return rate(b, RATE_SUMS, e);
+}
+
 static int by_value(const void *x, const void *y)
 {
     double a = *(const double *)x, b = *(const double *)y;
@@ -309,6 +345,16 @@ static int measure(struct bench *b, const char *name, job_fn *job, struct err *e
     printf("\n");
     fflush(stdout);
     return 0;
+}
+
+/* The ceilings of the products of many rows: R stands for nothing. */
+static int measure_rates(struct bench *b, struct err *e)
+{
+    if (!device_about(b->d)->matrix.m)
+        return 0;
+    int rc = measure(b, "matrices alone", rate_matrices, e);
+    rc = rc ? rc : measure(b, "from shared", rate_shared, e);
+    return rc ? rc : measure(b, "with sums", rate_sums, e);
 }
 
 static bool has_forms(job_fn *job)
@@ -431,7 +477,8 @@ int main(int argc, char **argv)
     int rc = open_all(&b, mib, most, &e);
     if (!rc) {
         printf("%s, %zu MiB of weights\n", device_about(b.d)->name, mib);
-        rc = all(&b, rows, n, &e);
+        rc = measure_rates(&b, &e);
+        rc = rc ? rc : all(&b, rows, n, &e);
     }
     if (rc)
         fprintf(stderr, "bench_gpu_kernels: %s\n", e.msg);
