@@ -22,6 +22,7 @@
 enum { BODY_MAX = 4096, WAITING_MAX = 64 << 10, IDLE_CONNECTIONS = 1000 };
 
 static struct http *http;
+static int connections = 1200, request_s = 60;
 static struct buf address;
 static atomic_int n_gone, n_dropped;
 static _Atomic(struct exchange *) kept;
@@ -76,8 +77,9 @@ static const char *refuse(void *ctx, const struct exchange *x, int status, const
 static void start(const char *where)
 {
     struct err e = {0};
-    struct http_options o = {.connections = 1200,
+    struct http_options o = {.connections = connections,
                              .idle_s = 60,
+                             .request_s = request_s,
                              .body_max = BODY_MAX,
                              .bodies_max = BODY_MAX * 8,
                              .waiting_max = WAITING_MAX,
@@ -412,6 +414,109 @@ static void test_idle_connections_cost_little(void **state)
         close(fds[i]);
 }
 
+static void restart(int most, int seconds)
+{
+    stop();
+    connections = most;
+    request_s = seconds;
+    start("127.0.0.1:0");
+}
+
+/* Sends bytes one by one, slowly, until all have been answered. */
+static void trickle(const int *fds, int n)
+{
+    char c;
+    int answered = 0;
+    for (int i = 0; i < 200 && answered < n; i++) {
+        answered = 0;
+        for (int k = 0; k < n; k++)
+            if (recv(fds[k], &c, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
+                answered++;
+            else
+                aid_http_send(fds[k], "x");
+        pause_ms(50);
+    }
+}
+
+/* Each byte counted as a sign of life, so that a handful of clients could keep all connections. */
+static void test_a_request_that_does_not_end_is_408(void **state)
+{
+    static const char *const begun[] = {
+        "POST /a",
+        "POST /a HTTP/1.1\r\nHost: ", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
+        "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n"};
+    enum { N = sizeof begun / sizeof begun[0] };
+    int fds[N];
+    char c;
+    (void)state;
+    restart(1200, 1);
+    const int idle = aid_http_connect(buf_str(&address));
+    const int kept_open = aid_http_connect(buf_str(&address));
+    aid_http_send(kept_open, "GET /i HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(kept_open, 200, "GET /i ");
+    for (int i = 0; i < N; i++) {
+        fds[i] = aid_http_connect(buf_str(&address));
+        aid_http_send(fds[i], begun[i]);
+    }
+    trickle(fds, N);
+    for (int i = 0; i < N; i++) {
+        expect(fds[i], 408, "the request was not there whole after 1 s\n");
+        assert_true(recv(fds[i], &c, 1, 0) <= 0);
+        close(fds[i]);
+    }
+    aid_http_send(idle, "GET /i HTTP/1.1\r\nHost: x\r\n\r\n"); /* who says nothing may do so */
+    expect(idle, 200, "GET /i ");
+    aid_http_send(kept_open, "GET /i HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(kept_open, 200, "GET /i ");
+    aid_http_send(kept_open, "GET /keep HTTP/1.1\r\nHost: x\r\n\r\n");
+    struct exchange *x = wait_kept();
+    pause_ms(2200); /* an answer may take its time */
+    struct buf body = BUF_INIT;
+    exchange_reply(x, 200, "text/plain", &body);
+    exchange_release(x);
+    expect(kept_open, 200, "");
+    close(kept_open);
+    close(idle);
+    restart(1200, 60);
+}
+
+/* The 1,101st client got no answer, and no error either. */
+static void test_idle_connections_make_room(void **state)
+{
+    enum { MOST = 4 };
+    int fds[MOST], fd;
+    char c;
+    (void)state;
+    restart(MOST, 60);
+    for (int i = 0; i < MOST; i++) {
+        fds[i] = aid_http_connect(buf_str(&address));
+        aid_http_send(fds[i], "GET /i HTTP/1.1\r\nHost: x\r\n\r\n");
+        expect(fds[i], 200, "GET /i ");
+        pause_ms(10);
+    }
+    pause_ms(1100);
+    fd = aid_http_connect(buf_str(&address));
+    aid_http_send(fd, "GET /i HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(fd, 200, "GET /i ");
+    assert_int_equal(recv(fds[0], &c, 1, 0), 0); /* the oldest */
+    close(fds[0]);
+    fds[0] = fd;
+    for (int i = 0; i < MOST; i++)
+        aid_http_send(fds[i], "GET");
+    pause_ms(500);
+    fd = aid_http_connect(buf_str(&address));
+    aid_http_send(fd, "GET /i HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(fd, 503, "503 4 connections are open already: try again later");
+    assert_int_equal(recv(fd, &c, 1, 0), 0);
+    close(fd);
+    for (int i = 0; i < MOST; i++) {
+        aid_http_send(fds[i], " /i HTTP/1.1\r\nHost: x\r\n\r\n");
+        expect(fds[i], 200, "GET /i ");
+        close(fds[i]);
+    }
+    restart(1200, 60);
+}
+
 static void test_stopping_ends_what_waits(void **state)
 {
     struct aid_answer a;
@@ -496,6 +601,8 @@ int main(void)
         WITH(test_a_client_that_leaves_is_noticed),
         WITH(test_a_slow_reader_is_dropped),
         WITH(test_idle_connections_cost_little),
+        WITH(test_a_request_that_does_not_end_is_408),
+        WITH(test_idle_connections_make_room),
         WITH(test_stopping_ends_what_waits),
         WITH(test_a_unix_socket),
         cmocka_unit_test(test_addresses),

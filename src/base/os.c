@@ -4,6 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -133,6 +136,18 @@ void os_random(void *to, size_t n)
     }
 }
 
+int os_raise_descriptors(void)
+{
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most))
+        return _POSIX_OPEN_MAX;
+    const rlim_t was = most.rlim_cur;
+    most.rlim_cur = most.rlim_max;
+    if (was != most.rlim_max && setrlimit(RLIMIT_NOFILE, &most))
+        most.rlim_cur = was;
+    return most.rlim_cur < INT_MAX ? (int)most.rlim_cur : INT_MAX;
+}
+
 /* Linux. */
 bool os_peer_user(int fd, unsigned *uid)
 {
@@ -142,6 +157,14 @@ bool os_peer_user(int fd, unsigned *uid)
         return false;
     *uid = who.uid;
     return true;
+}
+
+/* Linux. */
+uint64_t os_received(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) ? 0 : info.tcpi_bytes_received;
 }
 
 bool os_is_terminal(int fd)

@@ -18,11 +18,15 @@ bool os_may_have_gpu(void);       /* false: this system shows no driver of one *
  * with EFBIG instead of ending the program. Standard streams that are closed get a descriptor that
  * fails on use, so that no file of ours takes their number and is written into by messages. */
 void os_prepare_program(void);
+/* Raises the limit on open descriptors as far as the system lets us, and returns it. */
+int os_raise_descriptors(void);
 /* Bytes an ordinary user can still write to the file system that holds path. */
 int os_disk_free(const char *path, uint64_t *bytes, struct err *e);
 void os_random(void *to, size_t n); /* bytes nobody can guess */
 /* Whose process is at the other end of a Unix socket; false: nobody knows. */
 bool os_peer_user(int fd, unsigned *uid);
+/* Bytes that ever came over a TCP connection; 0: it is none, or nobody knows. */
+uint64_t os_received(int fd);
 bool os_is_terminal(int fd);
 int os_terminal_width(int fd); /* columns, 80 when unknown */
 /* Tells the system that these bytes of an open file will not be read again soon. A hint. */

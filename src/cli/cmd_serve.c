@@ -19,7 +19,7 @@ struct settings {
     const char *config, *listen, *control, *cors, *key_file, *save_dir;
     struct flag_list names;
     bool print_config, log_requests, thinking, no_ranking;
-    int64_t ctx, connections, idle, sequences, queue, drafts, prefix_entries;
+    int64_t ctx, connections, idle, request, sequences, queue, drafts, prefix_entries;
     int64_t max_tokens, top_k;
     int draft_source;
     uint64_t request_bytes, stream_bytes, prefix_bytes, save_bytes;
@@ -27,7 +27,7 @@ struct settings {
     double temperature, top_p, min_p, presence, frequency, repetition;
 };
 
-enum { SERVE_FLAGS = 33, FLAGS = SERVE_FLAGS + MODEL_FLAGS };
+enum { SERVE_FLAGS = 34, FLAGS = SERVE_FLAGS + MODEL_FLAGS };
 
 /* One reading of command line and file. */
 struct reading {
@@ -94,6 +94,8 @@ static void init_rows(struct settings *s, struct flag *rows)
         {"connections", FLAG_INT, &s->connections, "N", "open at once (1024)", 1, 100000},
         {"idle-timeout", FLAG_INT, &s->idle, "SECONDS",
          "a connection on which nothing moves is closed (75)", 1, 86400},
+        {"request-timeout", FLAG_INT, &s->request, "SECONDS",
+         "a request must be there whole, and 1 s more for each 64 KiB (30)", 1, 86400},
         {"request-size", FLAG_SIZE, &s->request_bytes, "SIZE", "the longest request (16Mi)", 1024,
          size},
         {"stream-buffer", FLAG_SIZE, &s->stream_bytes, "SIZE",
@@ -125,6 +127,7 @@ static void init(struct reading *r)
     s->listen = "127.0.0.1:8080";
     s->connections = 1024;
     s->idle = 75;
+    s->request = 30;
     s->sequences = 4;
     s->queue = 64;
     s->drafts = DRAFTS_DEFAULT;
@@ -201,6 +204,7 @@ static int server_options(const struct settings *s, struct server_options *out, 
         .cors = s->cors,
         .connections = (int)s->connections,
         .idle_s = (int)s->idle,
+        .request_s = (int)s->request,
         .body_max = s->request_bytes,
         .waiting_max = s->stream_bytes,
         .names = {name},

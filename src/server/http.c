@@ -14,6 +14,7 @@
 
 enum {
     THREADS = 2,
+    SURPLUS = 64, /* connections that may be open to be told that they are too many */
     CONNECTION_BYTES = 16 << 10, /* headers of a request and of its answer; touched as needed */
     OVERSIZE_FACTOR = 4,         /* a body this many times too long is not read to its end */
     STOP_WAIT_MS = 2000,
@@ -26,6 +27,8 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
                                   size_t *n, void **state);
 static void on_completed(void *ctx, struct MHD_Connection *c, void **state,
                          enum MHD_RequestTerminationCode why);
+static void on_connection(void *ctx, struct MHD_Connection *c, void **socket_ctx,
+                          enum MHD_ConnectionNotificationCode what);
 
 /* Errors of single connections are their clients' business. */
 static void say_nothing(void *ctx, const char *fmt, va_list ap)
@@ -42,7 +45,8 @@ static int start_daemon(struct http *h, struct err *e)
     h->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
         MHD_OPTION_LISTEN_SOCKET, h->o.listen_fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->o.connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        MHD_OPTION_CONNECTION_LIMIT, THREADS * (unsigned)(h->o.connections + SURPLUS),
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)h->o.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
     return h->daemon ? 0
@@ -60,6 +64,7 @@ int http_start(const struct http_options *o, struct http **out, struct err *e)
     h->o = *o;
     h->epoll = h->wake = -1;
     pthread_mutex_init(&h->lock, NULL);
+    pthread_mutex_init(&h->links.lock, NULL);
     if (o->cors && !(h->cors = mem_strdup(o->cors)))
         (void)ERR(e, E_NOMEM, "no memory for the HTTP server");
     if (e->code || watch_start(h, e)) {
@@ -149,11 +154,35 @@ void http_free(struct http *h)
     if (h->wake >= 0)
         close(h->wake);
     pthread_mutex_destroy(&h->lock);
+    pthread_mutex_destroy(&h->links.lock);
     mem_free(h->cors);
     mem_free(h);
 }
 
 /* --- reading a request --- */
+
+static int descriptor_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return fd ? fd->connect_fd : -1;
+}
+
+static struct link *link_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *at =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return at ? at->socket_context : NULL;
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *c, void **socket_ctx,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        *socket_ctx = link_open(ctx, descriptor_of(c));
+    else if (*socket_ctx)
+        link_close(*socket_ctx);
+}
 
 /* The path of a request's target, which may be a whole URL. */
 static const char *path_of(const char *url)
@@ -192,6 +221,11 @@ static int check_headers(const struct exchange *x, char *why, size_t room)
 {
     struct framing f = {0};
     const size_t most = x->http->o.body_max;
+    if (x->link && !link_may_ask(x->link)) {
+        snprintf(why, room, "%d connections are open already: try again later",
+                 x->http->o.connections);
+        return 503;
+    }
     MHD_get_connection_values(x->connection, MHD_HEADER_KIND, see_header, &f);
     if (f.lengths > 1 || (f.lengths && f.codings) || f.codings > 1) {
         snprintf(why, room, "Content-Length and Transfer-Encoding: want one of them, once");
@@ -220,20 +254,18 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const cha
     if (!x)
         return MHD_NO;
     *state = x;
+    x->link = link_of(c);
+    if (x->link && !link_ask(x->link, 0))
+        return MHD_NO;
     const int status = check_headers(x, why, sizeof why);
     if (!status)
         return MHD_YES;
     x->closes = true;
+    if (status == 503)
+        exchange_set_header(x, "Retry-After", "1");
     const char *type = h->o.refuse(h->o.ctx, x, status, why, &body);
     exchange_reply(x, status, type, &body);
     return exchange_answer(x);
-}
-
-static int descriptor_of(const struct exchange *x)
-{
-    const union MHD_ConnectionInfo *fd =
-        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    return fd ? fd->connect_fd : -1;
 }
 
 /* Refuses a request before it is whole. libmicrohttpd takes no answer there, and writes nothing: it
@@ -252,8 +284,10 @@ static void refuse_now(struct exchange *x, int status, const char *why)
     buf_printf(&text, "X-Request-ID: %s\r\nConnection: close\r\n\r\n", x->id);
     buf_add(&text, buf_str(&body), body.len);
     if (!text.failed && !body.failed)
-        (void)send(descriptor_of(x), text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)send(descriptor_of(x->connection), text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
     exchange_said(x, status);
+    if (x->link)
+        link_say(x->link);
     x->refused = status;
     buf_free(&text);
     buf_free(&body);
@@ -266,6 +300,8 @@ static enum MHD_Result more(struct exchange *x, const char *data, size_t *n)
     struct http *h = x->http;
     char why[WHY_ROOM];
     x->body_bytes += *n;
+    if (x->link && !link_ask(x->link, *n))
+        return MHD_NO;
     if (!x->refused && x->body_bytes > h->o.body_max) {
         snprintf(why, sizeof why, TOO_LONG, h->o.body_max);
         refuse_now(x, 413, why);
@@ -288,7 +324,9 @@ static enum MHD_Result whole(struct exchange *x)
         return MHD_NO;
     if (!x->handled) {
         x->handled = true;
-        watch_add(x, descriptor_of(x));
+        if (x->link && !link_serve(x->link))
+            return MHD_NO;
+        watch_add(x, descriptor_of(x->connection));
         x->http->o.handle(x->http->o.ctx, x);
     }
     return exchange_answer(x);
@@ -315,6 +353,9 @@ static void on_completed(void *ctx, struct MHD_Connection *c, void **state,
         return;
     *state = NULL;
     watch_remove(x);
+    const int said = x->link ? link_rest(x->link) : 0;
+    if (said)
+        exchange_said(x, said);
     if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK)
         exchange_lose(x);
     pthread_mutex_lock(&h->lock);

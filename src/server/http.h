@@ -24,8 +24,10 @@ struct exchange;
 
 struct http_options {
     int listen_fd;      /* from listen_open; http_start owns it, also when it fails */
-    int connections;    /* open at once; more wait in the system's queue */
+    int connections;    /* open at once; for one more the longest idle is closed, or it gets 503 */
     int idle_s;         /* a connection on which nothing moves is closed after so long */
+    int request_s;      /* a request must be whole so long after its first byte, and a second more
+                           for each 64 KiB of its body; else 408 */
     size_t body_max;    /* bytes of one request's body; more is 413 */
     size_t bodies_max;  /* and of all that are being read or answered; more is 503 */
     size_t waiting_max; /* bytes of a stream its reader has not taken yet; more, and it is gone */

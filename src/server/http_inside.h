@@ -1,9 +1,10 @@
-/* What http.c (the daemon, requests), exchange.c (answers) and watch.c (clients that leave) share.
+/* What http.c (the daemon, requests), exchange.c (answers), link.c (connections) and watch.c
+ * (clients that leave) share.
  *
  * Who writes an exchange: until the handler is called, the thread of its connection; then whoever
  * holds `lock`. Locks are taken in this order and let go before calling out: http.lock,
  * exchange.lock. libmicrohttpd's own lock may be taken inside exchange.lock (suspend), never the
- * other way round. */
+ * other way round. links.lock is taken last, and nothing in it. */
 #ifndef SERVER_HTTP_INSIDE_H
 #define SERVER_HTTP_INSIDE_H
 
@@ -24,8 +25,9 @@ struct exchange {
     atomic_int refs;              /* the connection's and the keeper's */
     struct exchange *prev, *next; /* of all in http, under http.lock */
     uint64_t begun_ns;
-    uint64_t number; /* never twice: finds it for the watch */
-    int watched_fd;  /* or -1 */
+    uint64_t number;   /* never twice: finds it for the watch */
+    int watched_fd;    /* or -1 */
+    struct link *link; /* its connection; NULL: there was no memory for one */
 
     char id[HTTP_ID_MAX + 1];
     char method[EXCHANGE_METHOD_MAX];
@@ -55,6 +57,29 @@ struct exchange {
     void *owner_ctx;
 };
 
+enum link_state { LINK_IDLE, LINK_ASKING, LINK_BUSY };
+
+/* A connection that is open. */
+struct link {
+    struct http *http;
+    int fd;
+    struct link *prev, *next; /* and what follows: under links.lock */
+    enum link_state state;
+    uint64_t since_ns; /* it is in that state */
+    uint64_t received; /* bytes when it became idle */
+    size_t bytes;      /* of the request's body, so far */
+    bool surplus;      /* more than may be open: refused, unless others close */
+    bool said;         /* an answer went out by the side */
+    bool ended;        /* by us, and not closed yet */
+    bool timed_out;
+};
+
+struct links {
+    pthread_mutex_t lock;
+    struct link *first, *last; /* by the time of their last change */
+    int n_live;                /* in the list and not ended */
+};
+
 struct http {
     struct http_options o;
     char *cors; /* owned */
@@ -68,6 +93,7 @@ struct http {
     atomic_bool quiet, stopping; /* connections end with their answer; ending */
     int epoll, wake;             /* the watch's */
     struct thread watcher;
+    struct links links;
 };
 
 /* exchange.c */
@@ -87,5 +113,19 @@ int watch_start(struct http *h, struct err *e);
 void watch_stop(struct http *h);
 void watch_add(struct exchange *x, int fd);
 void watch_remove(struct exchange *x);
+
+/* link.c: each on its connection's thread of libmicrohttpd, but for the last. */
+struct link *link_open(struct http *h, int fd); /* NULL: no memory */
+void link_close(struct link *l);
+bool link_may_ask(struct link *l); /* false: too many are open */
+/* So many bytes more of a request's body have come. false: it was given up. */
+bool link_ask(struct link *l, size_t bytes);
+bool link_serve(struct link *l); /* the request is whole. false: it was given up */
+void link_say(struct link *l);   /* an answer went out by the side */
+/* The answer is out. Returns the status if one was sent by the side meanwhile, or 0. */
+int link_rest(struct link *l);
+/* From time to time, on the watch's thread: gives up requests that do not end, closes surplus
+ * connections. */
+void links_tick(struct http *h);
 
 #endif

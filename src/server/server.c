@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "server/anthropic.h"
 #include "server/browser.h"
 #include "server/control.h"
@@ -27,6 +28,8 @@ enum {
     BODIES_FACTOR = 8, /* bodies held at once, in largest ones */
     CONTROL_CONNECTIONS = 32,
     CONTROL_IDLE_S = 30,
+    CONTROL_REQUEST_S = 10,
+    OTHER_DESCRIPTORS = 192, /* of the store, surplus connections, the system's libraries */
     CONTROL_BODY_MAX = 64 << 10,
     LAST_WORDS_MS = 5000, /* for answers that were cancelled to end */
 };
@@ -102,6 +105,7 @@ static int start_control(struct server *s, struct err *e)
     return http_start(&(struct http_options){.listen_fd = fd,
                                              .connections = CONTROL_CONNECTIONS,
                                              .idle_s = CONTROL_IDLE_S,
+                                             .request_s = CONTROL_REQUEST_S,
                                              .body_max = CONTROL_BODY_MAX,
                                              .bodies_max = (size_t)CONTROL_BODY_MAX * BODIES_FACTOR,
                                              .waiting_max = CONTROL_BODY_MAX,
@@ -126,6 +130,17 @@ static int open_control(struct server *s, struct err *e)
     return 0;
 }
 
+/* So many connections, or those for which there are descriptors. */
+static int possible(int connections)
+{
+    const int most = os_raise_descriptors() - OTHER_DESCRIPTORS;
+    if (connections <= most || connections == 1)
+        return connections;
+    log_say(LOG_WARN, "at most %d connections instead of %d: raise the limit on open files",
+            most > 1 ? most : 1, connections);
+    return most > 1 ? most : 1;
+}
+
 int server_open(const struct server_options *o, const struct server_settings *set,
                 struct server **out, struct err *e)
 {
@@ -148,8 +163,9 @@ int server_open(const struct server_options *o, const struct server_settings *se
     s->listening = !rc;
     if (!rc)
         rc = http_start(&(struct http_options){.listen_fd = fd,
-                                               .connections = o->connections,
+                                               .connections = possible(o->connections),
                                                .idle_s = o->idle_s,
+                                               .request_s = o->request_s,
                                                .body_max = o->body_max,
                                                .bodies_max = o->body_max * BODIES_FACTOR,
                                                .waiting_max = o->waiting_max,

@@ -15,9 +15,9 @@ enum { SERVER_NAMES_MAX = 8 };
 
 /* All borrowed until server_close. */
 struct server_options {
-    const char *listen; /* see server/listen.h */
-    const char *cors;   /* allowed origin, or NULL */
-    int connections, idle_s;
+    const char *listen;                 /* see server/listen.h */
+    const char *cors;                   /* allowed origin, or NULL */
+    int connections, idle_s, request_s; /* server/http.h */
     size_t body_max, waiting_max;
     const char *names[SERVER_NAMES_MAX]; /* of the model; the first is shown */
     int n_names;

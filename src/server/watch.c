@@ -1,4 +1,4 @@
-/* Clients that leave, and streams that fall silent: see http_inside.h. */
+/* Clients that leave, streams that fall silent, requests that never end: see http_inside.h. */
 #include "server/http_inside.h"
 
 #include <errno.h>
@@ -71,6 +71,7 @@ static void run(void *ctx)
         ticked = clock_ns();
         while (poke_one(h))
             ;
+        links_tick(h);
     }
 }
 
