@@ -154,6 +154,7 @@ static void test_finding_a_server(void **state)
     char name[32];
     (void)state;
     find_fails(NULL, E_NOTFOUND, "no server of this user runs here");
+    find_fails("", E_ARG, "--socket: want the path of a server's socket or the server's PID");
     const int fd = listen_ok(NULL, &where);
     assert_ok(remote_find(NULL, &found, &e), e);
     assert_string_equal(buf_str(&found), buf_str(&where));

@@ -421,6 +421,7 @@ static void test_figures(void **state)
     assert_true(count_at(v, "tokens.prompt") > 0 && count_at(v, "tokens.generated") > 0);
     assert_true(count_at(v, "memory.rss_bytes") > count_at(v, "memory.dense_bytes"));
     assert_true(count_at(v, "memory.budget_bytes") > count_at(v, "memory.pool_bytes"));
+    assert_true(count_at(v, "memory.rss_peak_bytes") >= count_at(v, "memory.rss_bytes"));
     const json_t *layers = aid_at(v, "layers");
     const uint64_t selected = count_at(v, "layers.0.selected");
     assert_true(json_array_size(layers) > 1);

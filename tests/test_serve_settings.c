@@ -80,6 +80,26 @@ static void test_settings_are_printed_as_a_file(void **state)
     aid_output_free(&again);
 }
 
+/* The origin broke the header it was put into, and no client can ask for a model without a name. */
+static void test_words_that_cannot_be_meant_are_refused(void **state)
+{
+    static const char *const cases[][3] = {
+        {"--cors-origin", "http://a\nX: y", "want an origin"},
+        {"--cors-origin", "", "want an origin"},
+        {"--model-name", "", "want 1 to 200 bytes without blanks"},
+        {"--model-name", "a\tb", "want 1 to 200 bytes without blanks"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct aid_output o;
+        const char *argv[] = {"cherenkov", "serve", store, cases[i][0], cases[i][1], NULL};
+        aid_run(argv, NULL, &o);
+        assert_int_equal(o.status, 2);
+        assert_non_null(strstr(buf_str(&o.err), cases[i][2]));
+        aid_output_free(&o);
+    }
+}
+
 static void test_reload_takes_all_or_nothing(void **state)
 {
     struct aid_server s;
@@ -106,6 +126,10 @@ static void test_reload_takes_all_or_nothing(void **state)
     write_text(config, buf_str(&text));
     kill(s.pid, SIGHUP);
     aid_serve_said(&s, "conf: line 2: queue changes at a restart only");
+    assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 200);
+    write_text(config, "");
+    kill(s.pid, SIGHUP);
+    aid_serve_said(&s, "queue is not there any more, and changes at a restart only");
     assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 200);
     buf_clear(&text);
     buf_printf(&text, "api_key_file = \"%s\";\nqueue = 5;\ntemperature = 0.0;\n", keys);
@@ -354,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_settings_are_printed_as_a_file),
+        cmocka_unit_test(test_words_that_cannot_be_meant_are_refused),
         cmocka_unit_test(test_reload_takes_all_or_nothing),
         cmocka_unit_test(test_a_request_that_runs_may_end),
         cmocka_unit_test(test_what_still_runs_at_the_end_is_cancelled),

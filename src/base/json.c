@@ -6,6 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -16,6 +17,12 @@
 static void use_mem(void)
 {
     json_set_alloc_funcs(mem_alloc, mem_free);
+}
+
+/* jansson names the flag that would allow it. */
+static const char *in_our_words(const char *text)
+{
+    return strstr(text, "JSON_ALLOW_NUL") ? "\\u0000 is not allowed in a string" : text;
 }
 
 int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e)
@@ -30,7 +37,7 @@ int json_parse(const char *text, size_t len, const char *where, json_t **out, st
         return ERR(e, E_NOMEM, "%s: no memory to read its JSON", where);
     if (!v)
         return ERR(e, E_FORMAT, "%s: line %d, column %d: not valid JSON: %s", where, je.line,
-                   je.column, je.text);
+                   je.column, in_our_words(je.text));
     *out = v;
     return 0;
 }

@@ -27,6 +27,7 @@ struct settings {
     double temperature, top_p, min_p, presence, frequency, repetition;
 };
 
+enum { NAME_BYTES_MAX = 200 };
 enum { SERVE_FLAGS = 34, FLAGS = SERVE_FLAGS + MODEL_FLAGS };
 
 /* One reading of command line and file. */
@@ -45,7 +46,6 @@ static const char *const reloadable[] = {
     "log-requests",
     "max-tokens",
     "thinking",
-    "think-budget",
     "temperature",
     "top-p",
     "top-k",
@@ -195,6 +195,29 @@ static bool keeps_states(const struct settings *s)
     return s->prefix_entries && s->prefix_bytes;
 }
 
+/* Whether it may stand in a header, or be said by a client: something, on one line. */
+static bool is_plain(const char *s)
+{
+    const char *c = s;
+    while ((unsigned char)*c > ' ' && *c != 0x7f)
+        c++;
+    return *s && !*c;
+}
+
+static int check_words(const struct settings *s, struct err *e)
+{
+    if (s->cors && !is_plain(s->cors))
+        return ERR(e, E_ARG, "serve: --cors-origin '%s': want an origin, https://example.com, or *",
+                   s->cors);
+    if (s->names.n > SERVER_NAMES_MAX)
+        return ERR(e, E_ARG, "serve: --model-name given more than %d times", SERVER_NAMES_MAX);
+    for (size_t i = 0; i < s->names.n; i++)
+        if (!is_plain(s->names.at[i]) || strlen(s->names.at[i]) > NAME_BYTES_MAX)
+            return ERR(e, E_ARG, "serve: --model-name '%.80s': want 1 to %d bytes without blanks",
+                       s->names.at[i], NAME_BYTES_MAX);
+    return 0;
+}
+
 static int server_options(const struct settings *s, struct server_options *out, struct err *e)
 {
     static const char name[] = "cherenkov";
@@ -219,8 +242,8 @@ static int server_options(const struct settings *s, struct server_options *out, 
                      .save_dir = s->save_dir,
                      .save_bytes = s->save_bytes},
     };
-    if (s->names.n > SERVER_NAMES_MAX)
-        return ERR(e, E_ARG, "serve: --model-name given more than %d times", SERVER_NAMES_MAX);
+    if (check_words(s, e))
+        return -e->code;
     for (size_t i = 0; i < s->names.n; i++)
         out->names[i] = s->names.at[i];
     out->n_names = s->names.n ? (int)s->names.n : 1;
@@ -257,10 +280,13 @@ static int check_reload(const struct reading *old, const struct reading *new, st
         const bool differs = strcmp(buf_str(&a), buf_str(&b)) != 0;
         buf_free(&a);
         buf_free(&b);
-        if (differs && !may_change(new->flag[i].name))
-            return ERR(e, E_ARG, "%s: line %d: %s changes at a restart only", new->set.config,
-                       new->file.lines[i] ? new->file.lines[i] : old->file.lines[i],
-                       new->flag[i].name);
+        if (!differs || may_change(new->flag[i].name))
+            continue;
+        if (!new->file.lines[i])
+            return ERR(e, E_ARG, "%s: %s is not there any more, and changes at a restart only",
+                       new->set.config, new->flag[i].name);
+        return ERR(e, E_ARG, "%s: line %d: %s changes at a restart only", new->set.config,
+                   new->file.lines[i], new->flag[i].name);
     }
     return 0;
 }

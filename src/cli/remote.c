@@ -87,7 +87,11 @@ int remote_find(const char *socket, struct buf *out, struct err *e)
     struct buf folder = BUF_INIT;
     int rc = 0;
     control_folder(&folder);
-    if (socket && strchr(socket, '/'))
+    if (socket && !*socket)
+        rc = ERR(e, E_ARG,
+                 "--socket: want the path of a server's socket or the server's PID, found "
+                 "an empty text");
+    else if (socket && strchr(socket, '/'))
         buf_puts(out, socket);
     else if (socket)
         buf_printf(out, "%s/%s%s", buf_str(&folder), socket, CONTROL_ENDING);

@@ -90,8 +90,9 @@ static json_t *reads(const struct counters *c)
 
 static json_t *memory(const struct counters *c, const struct schedule_stats *t)
 {
-    return counts((const struct count[]){{"rss_bytes", os_rss_bytes()},
-                                         {"rss_peak_bytes", os_rss_peak_bytes()},
+    const uint64_t now = os_rss_bytes(), peak = os_rss_peak_bytes(); /* by two clocks */
+    return counts((const struct count[]){{"rss_bytes", now},
+                                         {"rss_peak_bytes", peak > now ? peak : now},
                                          {"budget_bytes", c->budget_bytes},
                                          {"pool_bytes", c->pool_bytes},
                                          {"pool_slots", c->pool_slots},

@@ -14,7 +14,7 @@ export function serve(...flags) {
     writeFileSync(`${room}/keys`, `# of the test\n${key}\n`);
     execFileSync(program, ['pack', 'models/demo', '--output', `${room}/store`], { stdio: 'pipe' });
     const child = spawn(program, ['serve', `${room}/store`, '--listen', '127.0.0.1:0',
-        '--api-key-file', `${room}/keys`, ...flags], { stdio: ['ignore', 'ignore', 'pipe'] });
+        '--control', 'none', '--api-key-file', `${room}/keys`, ...flags], { stdio: ['ignore', 'ignore', 'pipe'] });
     const ended = new Promise((resolve) => child.on('exit', resolve));
     const server = {
         stop() {
