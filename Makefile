@@ -283,8 +283,9 @@ one-line: $B/src/server/page_files.c ## compile the whole program with one compi
 	$(CC) -std=c11 -D_GNU_SOURCE -Isrc -Iinclude src/*/*.c $< $(LIBS) -o build/one-line
 	@build/one-line version
 
-docs: $B/cherenkov ## make docs/env.md again
+docs: $B/cherenkov ## make docs/env.md and the manual page's flags again
 	@$B/cherenkov env --markdown >docs/env.md
+	@B=$B tools/man.sh >$B/cherenkov.1 && cp $B/cherenkov.1 docs/cherenkov.1
 
 count: ## lines of code by folder
 	@tools/count.sh

@@ -53,7 +53,8 @@ check_env() {
     "$B/cherenkov" env --markdown | cmp - docs/env.md || { echo "run make docs"; return 1; }
 }
 
-# Every command has its section in docs/cli.md and its place in the manual page, and no others do.
+# Every command has its section in docs/cli.md and its place in the manual page, and no others do;
+# the manual page has every flag.
 check_commands() {
     "$B/cherenkov" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort >"$room/program"
     sed -n 's/^## \([a-z]*\)$/\1/p' docs/cli.md | sort >"$room/page"
@@ -61,6 +62,7 @@ check_commands() {
         sort >"$room/manual"
     diff "$room/program" "$room/page" | sed 's|$|   (< help, > docs/cli.md)|'
     diff "$room/program" "$room/manual" | sed 's|$|   (< help, > docs/cherenkov.1)|'
+    B=$B tools/man.sh | cmp - docs/cherenkov.1 || { echo "run make docs"; return 1; }
     cmp -s "$room/program" "$room/page" && cmp -s "$room/program" "$room/manual"
 }
 
