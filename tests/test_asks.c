@@ -302,6 +302,8 @@ static const struct {
      "response_format.json_schema.schema",
      "response_format.json_schema.schema: want a JSON schema, an object"},
     {TEXT, "{'prompt': ['a', 'b']}", "prompt", "prompt: one a request, found 2"},
+    {TEXT, "{'prompt': 'a', 'sampling': 1}", "sampling", "sampling: there is no such field"},
+    {TEXT, "{'prompt': 'a', 'metadata': {}}", "metadata", "metadata: there is no such field"},
     {TEXT, "{'prompt': 'a', 'suffix': 'b'}", "suffix",
      "suffix: only \"\" is supported, found the string \"b\""},
     {TEXT, "{'prompt': 'a', 'echo': true, 'logprobs': 1}", "echo",

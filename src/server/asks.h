@@ -14,6 +14,12 @@ struct kept;
 int openai_ask_responses(struct ask *a, struct kept *responses, const char **id, struct wrong *w);
 /* A word, or {type: "function", function: {name}} or {type: "function", name}. */
 int openai_tool_choice(struct ask *a, const json_t *v, struct wrong *w);
+/* Rows of tables whose struct begins with its struct ask: how tokens are drawn; penalties besides;
+ * what says something about the client. */
+extern const struct field openai_sampling_fields[], openai_penalty_fields[], openai_hint_fields[];
+/* The format of an answer. inside: response_format, whose schema is in an object of its own; else
+ * text.format. */
+int openai_format(struct ask *a, const json_t *v, bool inside, struct wrong *w);
 /* tools: an array of {type: "function", function: {...}}. */
 int openai_tools(struct ask *a, const json_t *v, struct wrong *w);
 

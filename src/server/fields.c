@@ -145,9 +145,18 @@ static int read_one(const struct field *f, const json_t *v, const char *name, vo
     case FIELD_ONLY:
         return read_only(f, v, name, w);
     case FIELD_HINT:
+    case FIELD_TABLE:
         return 0;
     }
     return 0;
+}
+
+static const struct field *find(const struct field *table, const char *key)
+{
+    const struct field *found = NULL;
+    for (const struct field *f = table; f->name && !found; f++)
+        found = f->type == FIELD_TABLE ? find(f->sub, key) : strcmp(f->name, key) ? NULL : f;
+    return found;
 }
 
 int fields_read(const struct field *table, const json_t *object, const char *where, void *to,
@@ -158,11 +167,9 @@ int fields_read(const struct field *table, const json_t *object, const char *whe
     json_object_foreach((json_t *)object, key, v)
     {
         char name[NAME_MAX_BYTES];
-        const struct field *f = table;
-        while (f->name && strcmp(f->name, key) != 0)
-            f++;
+        const struct field *f = find(table, key);
         snprintf(name, sizeof name, "%s%s%s", where, *where ? "." : "", key);
-        if (!f->name)
+        if (!f)
             return WRONG(w, E_FORMAT, name, "%s: there is no such field", name);
         if (!json_is_null(v) && read_one(f, v, name, to, w))
             return -w->e.code;

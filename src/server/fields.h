@@ -28,6 +28,7 @@ enum field_type {
     FIELD_FIELDS, /* an object with a table of its own: `sub`, into the same struct */
     FIELD_ONLY,   /* nothing: only values of `words` ("false|null|1", JSON) are taken */
     FIELD_HINT,   /* nothing: says something about the client that changes no answer */
+    FIELD_TABLE,  /* no field: all those of `sub`, whose places are in the same struct */
 };
 
 struct field {

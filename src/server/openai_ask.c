@@ -84,33 +84,67 @@ static const struct field schema_fields[] = {
 };
 #undef AT
 
-static int read_schema(struct ask *a, const json_t *v, struct wrong *w)
+/* What the responses API says in the format itself. */
+static const struct field flat_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"schema", FIELD_TABLE, 0, 0, 0, NULL, schema_fields},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
+static int read_schema(struct ask *a, const json_t *v, bool inside, struct wrong *w)
 {
-    static const char where[] = "response_format.json_schema";
+    const char *where = inside ? "response_format.json_schema" : "text.format";
     struct schema_request q = {.strict = -1};
     if (!json_is_object(v))
         return WRONG(w, E_FORMAT, where, "%s: want an object with name and schema", where);
-    if (fields_read(schema_fields, v, where, &q, w))
+    if (fields_read(inside ? schema_fields : flat_fields, v, where, &q, w))
         return -w->e.code;
     a->lenient = q.strict == 0;
-    return ask_schema(a, q.schema, "response_format.json_schema.schema", w);
+    return ask_schema(a, q.schema,
+                      inside ? "response_format.json_schema.schema" : "text.format.schema", w);
 }
 
-static int read_format(struct ask *a, const json_t *v, struct wrong *w)
+int openai_format(struct ask *a, const json_t *v, bool inside, struct wrong *w)
 {
+    const char *name = inside ? "response_format" : "text.format";
     const char *type = json_string_value(json_object_get(v, "type"));
     if (type && strcmp(type, "text") == 0)
         return 0;
     if (type && strcmp(type, "json_object") == 0) {
         a->format = ASK_JSON;
-        a->format_field = "response_format";
+        a->format_field = name;
         return 0;
     }
     if (!type || strcmp(type, "json_schema") != 0)
-        return WRONG(w, E_FORMAT, "response_format",
-                     "response_format: want {\"type\": ...} of text, json_object or json_schema");
-    return read_schema(a, json_object_get(v, "json_schema"), w);
+        return WRONG(w, E_FORMAT, name,
+                     "%s: want {\"type\": ...} of text, json_object or json_schema", name);
+    return read_schema(a, inside ? json_object_get(v, "json_schema") : v, inside, w);
 }
+
+#define A(member) offsetof(struct ask, member)
+const struct field openai_sampling_fields[] = {
+    {"temperature", FIELD_REAL, A(temperature), 0, 2, NULL, NULL},
+    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
+    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
+    {"min_p", FIELD_REAL, A(min_p), 0, 1, NULL, NULL},
+    {"seed", FIELD_INT, A(seed), 0, 0x1p53, NULL, NULL},
+    {"ignore_eos", FIELD_BOOL, A(ignore_eos), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+const struct field openai_penalty_fields[] = {
+    {"presence_penalty", FIELD_REAL, A(presence), -2, 2, NULL, NULL},
+    {"frequency_penalty", FIELD_REAL, A(frequency), -2, 2, NULL, NULL},
+    {"repetition_penalty", FIELD_REAL, A(repetition), 0.01, 10, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef A
+const struct field openai_hint_fields[] = {
+    {"user", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"safety_identifier", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"prompt_cache_key", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"prompt_cache_retention", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
 
 /* Of a request that begins with its struct ask. */
 static const struct field stream_fields[] = {
@@ -142,19 +176,12 @@ static const struct field chat_fields[] = {
     {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
     {"max_completion_tokens", FIELD_INT, AT(completion_tokens), 1, INT32_MAX, NULL, NULL},
     {"n", FIELD_INT, A(n), 1, ASK_CHOICES_MAX, NULL, NULL},
-    {"temperature", FIELD_REAL, A(temperature), 0, 2, NULL, NULL},
-    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
-    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
-    {"min_p", FIELD_REAL, A(min_p), 0, 1, NULL, NULL},
-    {"presence_penalty", FIELD_REAL, A(presence), -2, 2, NULL, NULL},
-    {"frequency_penalty", FIELD_REAL, A(frequency), -2, 2, NULL, NULL},
-    {"repetition_penalty", FIELD_REAL, A(repetition), 0.01, 10, NULL, NULL},
-    {"seed", FIELD_INT, A(seed), 0, 0x1p53, NULL, NULL},
+    {"sampling", FIELD_TABLE, 0, 0, 0, NULL, openai_sampling_fields},
+    {"penalties", FIELD_TABLE, 0, 0, 0, NULL, openai_penalty_fields},
     {"logit_bias", FIELD_VALUE, AT(bias), 0, 0, NULL, NULL},
     {"logprobs", FIELD_BOOL, A(logprobs), 0, 0, NULL, NULL},
     {"top_logprobs", FIELD_INT, A(top_logprobs), 0, SAMPLE_TOP_MAX, NULL, NULL},
     {"stop", FIELD_VALUE, AT(stop), 0, 0, NULL, NULL},
-    {"ignore_eos", FIELD_BOOL, A(ignore_eos), 0, 0, NULL, NULL},
     {"tools", FIELD_VALUE, AT(tools), 0, 0, NULL, NULL},
     {"tool_choice", FIELD_VALUE, AT(tool_choice), 0, 0, NULL, NULL},
     {"parallel_tool_calls", FIELD_BOOL, A(parallel_tools), 0, 0, NULL, NULL},
@@ -167,11 +194,8 @@ static const struct field chat_fields[] = {
     {"cache_prompt", FIELD_BOOL, AT(cache), 0, 0, NULL, NULL},
     {"request_id", FIELD_STRING, AT(request_id), 0, 0, NULL, NULL},
     /* Say something about the client, or help where there is nothing to be helped. */
-    {"user", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"hints", FIELD_TABLE, 0, 0, 0, NULL, openai_hint_fields},
     {"metadata", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"safety_identifier", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"prompt_cache_key", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"prompt_cache_retention", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"prediction", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"service_tier", FIELD_ONLY, 0, 0, 0, "\"auto\"|\"default\"", NULL},
     {"store", FIELD_ONLY, 0, 0, 0, "false", NULL},
@@ -209,7 +233,7 @@ static int read_chat(struct chat_request *q, struct wrong *w)
     if (messages_read(a, q->messages, "messages", w) ||
         (q->tools && openai_tools(a, q->tools, w)) ||
         (q->tool_choice && openai_tool_choice(a, q->tool_choice, w)) ||
-        (q->format && read_format(a, q->format, w)) ||
+        (q->format && openai_format(a, q->format, true, w)) ||
         (q->stop && ask_stop(a, q->stop, "stop", w)) ||
         (q->bias && ask_bias(a, q->bias, "logit_bias", w)) ||
         (q->variables && ask_variables(a, q->variables, "chat_template_kwargs", w)) ||
@@ -241,19 +265,12 @@ static const struct field text_fields[] = {
     {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, stream_fields},
     {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
     {"n", FIELD_INT, A(n), 1, ASK_CHOICES_MAX, NULL, NULL},
+    {"sampling", FIELD_TABLE, 0, 0, 0, NULL, openai_sampling_fields},
+    {"penalties", FIELD_TABLE, 0, 0, 0, NULL, openai_penalty_fields},
     {"echo", FIELD_BOOL, A(echo), 0, 0, NULL, NULL},
-    {"temperature", FIELD_REAL, A(temperature), 0, 2, NULL, NULL},
-    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
-    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
-    {"min_p", FIELD_REAL, A(min_p), 0, 1, NULL, NULL},
-    {"presence_penalty", FIELD_REAL, A(presence), -2, 2, NULL, NULL},
-    {"frequency_penalty", FIELD_REAL, A(frequency), -2, 2, NULL, NULL},
-    {"repetition_penalty", FIELD_REAL, A(repetition), 0.01, 10, NULL, NULL},
-    {"seed", FIELD_INT, A(seed), 0, 0x1p53, NULL, NULL},
     {"logit_bias", FIELD_VALUE, AT(bias), 0, 0, NULL, NULL},
     {"logprobs", FIELD_INT, AT(logprobs), 0, SAMPLE_TOP_MAX, NULL, NULL},
     {"stop", FIELD_VALUE, AT(stop), 0, 0, NULL, NULL},
-    {"ignore_eos", FIELD_BOOL, A(ignore_eos), 0, 0, NULL, NULL},
     {"grammar", FIELD_STRING, A(grammar), 0, 0, NULL, NULL},
     {"cache_prompt", FIELD_BOOL, AT(cache), 0, 0, NULL, NULL},
     {"request_id", FIELD_STRING, AT(request_id), 0, 0, NULL, NULL},

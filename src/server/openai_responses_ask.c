@@ -1,4 +1,5 @@
 /* Requests to POST /v1/responses: see asks.h. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static const struct field reasoning_fields[] = {
     {"generate_summary", FIELD_WORD, AT(summary), 0, 0, "auto|detailed", NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
+static_assert(A(top_p) == offsetof(struct ask, top_p), "openai_sampling_fields");
 static const struct field fields[] = {
     {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
     {"input", FIELD_VALUE, AT(input), 0, 0, NULL, NULL},
@@ -39,12 +41,8 @@ static const struct field fields[] = {
     {"stream", FIELD_BOOL, A(stream), 0, 0, NULL, NULL},
     {"stream_options", FIELD_FIELDS, 0, 0, 0, NULL, stream_fields},
     {"max_output_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
-    {"temperature", FIELD_REAL, A(temperature), 0, 2, NULL, NULL},
-    {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
-    {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
-    {"min_p", FIELD_REAL, A(min_p), 0, 1, NULL, NULL},
-    {"seed", FIELD_INT, A(seed), 0, 0x1p53, NULL, NULL},
-    {"ignore_eos", FIELD_BOOL, A(ignore_eos), 0, 0, NULL, NULL},
+    {"sampling", FIELD_TABLE, 0, 0, 0, NULL, openai_sampling_fields},
+    {"hints", FIELD_TABLE, 0, 0, 0, NULL, openai_hint_fields},
     {"include", FIELD_VALUE, AT(include), 0, 0, NULL, NULL},
     {"top_logprobs", FIELD_INT, A(top_logprobs), 0, SAMPLE_TOP_MAX, NULL, NULL},
     {"tools", FIELD_VALUE, AT(tools), 0, 0, NULL, NULL},
@@ -54,10 +52,6 @@ static const struct field fields[] = {
     {"reasoning", FIELD_FIELDS, 0, 0, 0, NULL, reasoning_fields},
     {"metadata", FIELD_VALUE, AT(metadata), 0, 0, NULL, NULL},
     {"request_id", FIELD_STRING, AT(request_id), 0, 0, NULL, NULL},
-    {"user", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"safety_identifier", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"prompt_cache_key", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"prompt_cache_retention", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"service_tier", FIELD_ONLY, 0, 0, 0, "\"auto\"|\"default\"", NULL},
     {"truncation", FIELD_ONLY, 0, 0, 0, "\"disabled\"", NULL},
     {"background", FIELD_ONLY, 0, 0, 0, "false", NULL},
@@ -104,42 +98,6 @@ static int read_tools(struct ask *a, const json_t *v, struct wrong *w)
             return -w->e.code;
     }
     return 0;
-}
-
-struct schema_request {
-    const json_t *schema;
-    int strict; /* -1: not said */
-};
-
-#define AT(member) offsetof(struct schema_request, member)
-static const struct field schema_fields[] = {
-    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"name", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"description", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"schema", FIELD_VALUE, AT(schema), 0, 0, NULL, NULL},
-    {"strict", FIELD_SWITCH, AT(strict), 0, 0, NULL, NULL},
-    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
-};
-#undef AT
-
-static int read_format(struct ask *a, const json_t *v, struct wrong *w)
-{
-    const char *type = json_string_value(json_object_get(v, "type"));
-    struct schema_request q = {.strict = -1};
-    if (type && strcmp(type, "text") == 0)
-        return 0;
-    if (type && strcmp(type, "json_object") == 0) {
-        a->format = ASK_JSON;
-        a->format_field = "text.format";
-        return 0;
-    }
-    if (!type || strcmp(type, "json_schema") != 0)
-        return WRONG(w, E_FORMAT, "text.format",
-                     "text.format: want {\"type\": ...} of text, json_object or json_schema");
-    if (fields_read(schema_fields, v, "text.format", &q, w))
-        return -w->e.code;
-    a->lenient = q.strict == 0;
-    return ask_schema(a, q.schema, "text.format.schema", w);
 }
 
 /* Encrypted thinking is for servers that keep it from their clients; here it is in the item. */
@@ -196,7 +154,7 @@ static int read_rest(struct request *q, struct wrong *w)
     struct ask *a = &q->ask;
     if ((q->tools && read_tools(a, q->tools, w)) ||
         (q->tool_choice && openai_tool_choice(a, q->tool_choice, w)) ||
-        (q->format && read_format(a, q->format, w)) ||
+        (q->format && openai_format(a, q->format, false, w)) ||
         (q->include && read_include(a, q->include, w)) ||
         (q->metadata && read_metadata(q->metadata, w)) ||
         (q->effort && ask_effort(a, q->effort, "reasoning.effort", w)))
