@@ -163,6 +163,61 @@ static void passing_records_leave_first(void **state)
     residency_close(r);
 }
 
+/* The host's records as a buffer that copies beside tapes can name. */
+static const struct device_buffer *as_buffer(void)
+{
+    for (int i = 0; i < g.n; i++)
+        if (g.buffers[i].address == source)
+            return &g.buffers[i];
+    fail();
+    return NULL;
+}
+
+static bool bring(struct residency *r, int record)
+{
+    return residency_bring(r, record / E, record % E, as_buffer(), (size_t)record * RECORD);
+}
+
+/* Brought beside the tapes: there for the next visit, in nobody's place that is used, and the first
+ * to leave when it was for nothing. */
+static void records_are_brought(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct residency *r = open_slots(4);
+    uint64_t value, at[4];
+    residency_visit(r);
+    aid_gpu_begin(&g);
+    for (int i = 0; i < 4; i++)
+        at[i] = residency_place(r, g.tape, 0, i, source + (uint64_t)i * RECORD, true);
+    aid_gpu_end(&g);
+    residency_visit(r);
+    for (int i = 0; i < 2; i++) /* the visit's own */
+        assert_int_equal(residency_find(r, 0, i), at[i]);
+    assert_true(bring(r, E + 2) && bring(r, E + 3));
+    assert_false(bring(r, E + 4)); /* two are the visit's, two are brought */
+    assert_ok(residency_start(r, 0, &value, &e), e);
+    residency_visit(r);
+    at[2] = residency_find(r, 1, 2);
+    residency_await(r);
+    check_bytes(at[2], E + 2);
+    assert_ok(device_wait_copied(g.device, value, &e), e);
+    aid_gpu_begin(&g); /* what nobody asked for goes first, though it came last */
+    at[3] = residency_place(r, g.tape, 1, 5, source + (uint64_t)(E + 5) * RECORD, true);
+    aid_gpu_end(&g);
+    assert_false(residency_has(r, 1, 3));
+    assert_true(residency_has(r, 0, 0) && residency_has(r, 0, 1));
+    check_bytes(at[0], 0);
+    check_bytes(at[3], E + 5);
+    assert_int_equal(residency_counters(r)->brought, 2);
+    assert_int_equal(residency_counters(r)->brought_used, 1);
+    assert_true(bring(r, 2 * E));
+    assert_ok(residency_start(r, 0, &value, &e), e);
+    residency_forget(r);
+    assert_ok(device_wait_copied(g.device, value, &e), e);
+    residency_close(r);
+}
+
 static void all_fit(void **state)
 {
     (void)state;
@@ -196,6 +251,7 @@ int main(void)
         cmocka_unit_test(random_visits),
         cmocka_unit_test(a_visit_keeps_what_it_uses),
         cmocka_unit_test(passing_records_leave_first),
+        cmocka_unit_test(records_are_brought),
         cmocka_unit_test(all_fit),
         cmocka_unit_test(too_little_is_refused),
     };

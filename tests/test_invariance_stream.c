@@ -129,10 +129,11 @@ static void test_pools(void **state)
 }
 
 /* Experts in the memory of a device, of which a step needs more than there is room for, or a visit,
- * or nothing but the first layers; the pool behind it is the smallest. */
+ * or nothing but the first layers; the pool behind it is the smallest. Last with a pool for all
+ * experts, from which those of the next layer are copied ahead of time. */
 static void test_device_tiers(void **state)
 {
-    static const int slots[] = {1, 9, 30};
+    static const int slots[] = {1, 9, 30, 20};
     struct engine_options o = small_pool();
     struct buf got = BUF_INIT;
     struct aid_run r;
@@ -144,7 +145,10 @@ static void test_device_tiers(void **state)
     const uint64_t slot = stream_slot_bytes(packed.store, 4, 0);
     aid_run_close(&r);
     for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+        const bool last = i + 1 == sizeof slots / sizeof slots[0];
+        const struct expert_layout *x = &packed.store->manifest.experts;
         o.device_memory = fixed + (uint64_t)slots[i] * slot;
+        o.pool_slots = last ? x->n_layers * x->E : o.pool_slots;
         aid_run_open(&r, engine, &packed.w, &o, CTX);
         run(&r, &got);
         const struct counters *c = engine->counters(r.g);
@@ -154,6 +158,9 @@ static void test_device_tiers(void **state)
                slots[i], (unsigned long long)sum.device_hits, (unsigned long long)sum.hits,
                (unsigned long long)sum.misses);
         assert_true(c->copied_bytes > 0 && c->copied_bytes % slot == 0);
+        printf("note: %llu records copied ahead, %llu of them used\n",
+               (unsigned long long)c->brought, (unsigned long long)c->brought_used);
+        assert_true(c->brought_used <= c->brought && (!last || c->brought_used > 9));
         aid_run_close(&r);
         same_bytes(&got, "few slots on the device");
     }

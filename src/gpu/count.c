@@ -66,9 +66,12 @@ void gpu_count(struct gpu *g, const struct batch *b, uint64_t start)
     counters_add(&n->touched_bytes, g->touched.layers + (b->n_heads ? g->touched.head : 0));
     if (g->experts.resident)
         count_resident(g, b);
-    if (g->experts.tier)
-        counters_add(&n->copied_bytes,
-                     residency_counters(g->experts.tier)->copied_bytes - n->copied_bytes);
+    if (g->experts.tier) {
+        const struct residency_counters *r = residency_counters(g->experts.tier);
+        counters_add(&n->copied_bytes, r->copied_bytes - n->copied_bytes);
+        counters_add(&n->brought, r->brought - n->brought);
+        counters_add(&n->brought_used, r->brought_used - n->brought_used);
+    }
     if (b->prefill) {
         counters_add(&n->prefill_tokens, (uint64_t)b->R);
         return;

@@ -190,6 +190,11 @@ static void give_up(struct gpu *g)
         (void)close_tape(g, &ignored);
 }
 
+uint64_t gpu_started(const struct gpu *g)
+{
+    return g->plans->value;
+}
+
 int gpu_wait(struct gpu *g, struct err *e)
 {
     struct plans *p = g->plans;

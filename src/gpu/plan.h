@@ -65,6 +65,7 @@ void gpu_phase(struct gpu *g, enum device_phase p);
 void gpu_aside_begin(struct gpu *g);
 int gpu_aside_end(struct gpu *g, int rc, struct err *e);
 
+uint64_t gpu_started(const struct gpu *g); /* the value of what was started last */
 /* Waits for all that was started, and gives back the records of experts that it read. */
 int gpu_wait(struct gpu *g, struct err *e);
 

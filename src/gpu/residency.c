@@ -16,7 +16,9 @@ static const uint64_t buffer_bytes = (uint64_t)1 << 30;
 struct slot {
     int32_t record;     /* il * E + ie, or NONE */
     int32_t prev, next; /* in the list; n_slots is its head */
-    uint64_t visit;     /* the last that used it */
+    uint64_t visit;     /* the last that used it; of what was brought the one it is for */
+    uint64_t copy;      /* the last copy beside tapes that fills it; 0: none did */
+    bool brought;       /* and not found since */
 };
 
 struct residency {
@@ -30,6 +32,10 @@ struct residency {
     struct slot *slot; /* [n_slots + 1] */
     int32_t *slot_of;  /* [n_layers * E], or NONE */
     uint64_t visit;
+    uint64_t await; /* the last copy that fills something this visit found */
+    struct device_copy named[DEVICE_COPIES_MAX];
+    struct slot *named_slot[DEVICE_COPIES_MAX];
+    int n_named;
 };
 
 static int take_buffers(struct residency *r, int want, struct err *e)
@@ -126,9 +132,12 @@ void residency_forget(struct residency *r)
     for (int i = 0; i < r->o.n_layers * r->o.E; i++)
         r->slot_of[i] = NONE;
     for (int i = 0; i <= r->n_slots; i++)
-        r->slot[i] = (struct slot){
-            .record = NONE, .prev = i ? i - 1 : r->n_slots, .next = i < r->n_slots ? i + 1 : 0};
+        r->slot[i] = (struct slot){.record = NONE,
+                                   .prev = i ? i - 1 : r->n_slots,
+                                   .next = i < r->n_slots ? i + 1 : 0,
+                                   .copy = r->slot[i].copy};
     r->n_free = r->n_slots;
+    r->n_named = 0;
     r->visit = 1;
 }
 
@@ -169,6 +178,9 @@ uint64_t residency_find(struct residency *r, int il, int ie)
         return 0;
     }
     r->counters.found++;
+    r->counters.brought_used += r->slot[i].brought;
+    r->slot[i].brought = false;
+    r->await = r->slot[i].copy > r->await ? r->slot[i].copy : r->await;
     touch(r, i, true);
     return address_of(r, i);
 }
@@ -178,13 +190,20 @@ bool residency_has(const struct residency *r, int il, int ie)
     return r->slot_of[record_of(r, il, ie)] != NONE;
 }
 
-/* The first slot of the list that this visit does not use becomes the record's; NONE when it uses
- * all. */
-static int32_t claim(struct residency *r, int record, bool keep)
+/* Whether a record may have the slot: what is brought makes room for a visit, not for its like. */
+static bool may_go(struct residency *r, int32_t i, bool bring)
+{
+    const struct slot *s = &r->slot[i];
+    const bool used = bring ? s->visit >= r->visit : s->visit >= r->visit && !s->brought;
+    return !used && device_copied(r->d, s->copy);
+}
+
+/* The first slot of the list that may go becomes the record's; NONE: there is none. */
+static int32_t claim(struct residency *r, int record, bool keep, bool bring)
 {
     assert(r->slot_of[record] == NONE);
     int32_t i = r->slot[r->n_slots].next;
-    while (i != r->n_slots && r->slot[i].visit == r->visit)
+    while (i != r->n_slots && !may_go(r, i, bring))
         i = r->slot[i].next;
     if (i == r->n_slots)
         return NONE;
@@ -197,6 +216,7 @@ static int32_t claim(struct residency *r, int record, bool keep)
         r->n_free--;
     }
     s->record = record;
+    s->brought = bring;
     r->slot_of[record] = i;
     r->counters.placed++;
     r->counters.copied_bytes += r->o.record_bytes;
@@ -207,7 +227,7 @@ static int32_t claim(struct residency *r, int record, bool keep)
 uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from,
                          bool keep)
 {
-    int32_t i = claim(r, record_of(r, il, ie), keep);
+    int32_t i = claim(r, record_of(r, il, ie), keep, false);
     if (i == NONE)
         return 0;
     uint32_t words = (uint32_t)(r->o.record_bytes / 4);
@@ -217,10 +237,41 @@ uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, ui
     return p.to;
 }
 
+bool residency_bring(struct residency *r, int il, int ie, const struct device_buffer *from,
+                     size_t off)
+{
+    assert(r->n_named < DEVICE_COPIES_MAX);
+    int32_t i = claim(r, record_of(r, il, ie), false, true);
+    if (i == NONE)
+        return false;
+    r->slot[i].visit = r->visit + 1;
+    r->named[r->n_named] =
+        (struct device_copy){from, &r->buffer[i / r->each], off,
+                             (size_t)(i % r->each) * r->o.record_bytes, r->o.record_bytes};
+    r->named_slot[r->n_named++] = &r->slot[i];
+    return true;
+}
+
+int residency_start(struct residency *r, uint64_t after, uint64_t *value, struct err *e)
+{
+    const int n = r->n_named;
+    int rc = n ? device_copy(r->d, r->named, n, after, value, e) : 0;
+    r->n_named = 0;
+    for (int k = 0; !rc && k < n; k++)
+        r->named_slot[k]->copy = *value - (uint64_t)(n - 1 - k);
+    r->counters.brought += rc ? 0 : (uint64_t)n;
+    return rc;
+}
+
+void residency_await(struct residency *r)
+{
+    device_after_copies(r->d, r->await);
+}
+
 int residency_load(struct residency *r, int il, int ie, const void *record, uint64_t *address,
                    struct err *e)
 {
-    int32_t i = claim(r, record_of(r, il, ie), true);
+    int32_t i = claim(r, record_of(r, il, ie), true, false);
     *address = 0;
     if (i == NONE)
         return 0;

@@ -2,11 +2,13 @@
  * devices with memory of their own.
  *
  *     disk --stream--> slot of the host --residency_place: a copy on the tape--> slot of the device
+ *                                       --residency_bring: a copy beside it--->
  *
  * Slots are of one size, in as many buffers as it takes; the record that was not used for longest
  * leaves first. Records that the open visit has found or placed stay until the next one begins: its
  * tapes may still read them. Copies are dispatches on the caller's tape, so they come after all
- * that read the slot before. When every record has a slot, nothing leaves, and addresses stay valid
+ * that read the slot before; copies beside it begin when all tapes so far have ended, and a slot
+ * that one fills is not given away before it is full. When every record has a slot, nothing leaves, and addresses stay valid
  * until close. One thread; nothing allocates after open. */
 #ifndef GPU_RESIDENCY_H
 #define GPU_RESIDENCY_H
@@ -23,6 +25,7 @@ struct residency_counters {
     uint64_t found, missed; /* residency_find: record there, and not */
     uint64_t placed, evicted;
     uint64_t copied_bytes;
+    uint64_t brought, brought_used; /* by residency_bring; of these found by a visit */
 };
 
 struct residency;
@@ -47,9 +50,20 @@ uint64_t residency_find(struct residency *r, int il, int ie);
  * When the tape does not run, residency_forget. */
 uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from,
                          bool keep);
-/* The same from memory of the host, at once, for open: *address as above. */
+/* Names a copy of record (il, ie), which is not there, from a buffer; residency_start starts it.
+ * Until a visit finds it, it leaves first. At most DEVICE_COPIES_MAX before a start. false: nothing
+ * was named, all slots belong to this visit or are being filled. */
+bool residency_bring(struct residency *r, int il, int ie, const struct device_buffer *from,
+                     size_t off);
+/* Starts what was named, behind the tape of the value `after`, which is to be the last. *value is
+ * that of the last copy (device_copy). After a failure, residency_forget. */
+int residency_start(struct residency *r, uint64_t after, uint64_t *value, struct err *e);
+/* Tapes from now on wait for what this visit found and copies have yet to fill. */
+void residency_await(struct residency *r);
+/* As residency_place from memory of the host, at once, for open: *address as there. */
 int residency_load(struct residency *r, int il, int ie, const void *record, uint64_t *address,
                    struct err *e);
-void residency_forget(struct residency *r); /* all slots are free again */
+/* All slots are free again; those that copies beside tapes are filling, when they are full. */
+void residency_forget(struct residency *r);
 
 #endif

@@ -185,6 +185,17 @@ struct experts {
     int rows;                   /* that it was for */
 };
 
+/* Copies of records to the device under way that nobody has asked for yet. */
+struct ahead {
+    struct {
+        const uint8_t *record; /* held in the pool */
+        uint64_t value;        /* of device_copy */
+    } copy[DEVICE_COPIES_MAX]; /* a ring */
+    int first, n;
+    int most, max; /* under way at once: now, and ever; max 0: none */
+    bool full;     /* as many as may be were under way when the last of them were started */
+};
+
 /* Bytes of weights that a batch goes through: in all layers without routed experts, for logits, and
  * of a record. */
 struct touched {
@@ -213,6 +224,7 @@ struct gpu {
     struct pending pending;
     struct places places;
     struct experts experts;
+    struct ahead ahead;
     struct host host;
     char remark[320];
 };

@@ -5,7 +5,7 @@
  * part. Else there is a stop behind the router: the host reads the choice, opens a visit of the
  * stream for those that are not in the device's memory, waits for their records, starts copies to
  * the device where it has a tier for them, and writes their addresses into the table, in front of
- * the tape that uses them. The visit stays open, its records pinned, until that tape has ended.
+ * the tape that uses them. Behind these go copies for the next layer (ahead.c). The visit stays open, its records pinned, until that tape has ended.
  * Rows whose experts do not all fit into the pool at once go in several visits: results depend on a
  * row's own experts alone. */
 #include <string.h>
@@ -199,8 +199,9 @@ static bool on_device(const struct gpu *g, int il, int ie)
     return g->experts.tier && residency_has(g->experts.tier, il, ie);
 }
 
-/* Names the experts that the next layer will probably need. */
-static void predict(struct gpu *g, const struct batch *b, const struct layer_weights *next)
+/* Names the experts that the next layer will probably need, for reads and for copies. */
+static int predict(struct gpu *g, const struct batch *b, const struct layer_weights *next,
+                   struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     const u32 *guess = gpu_back(g, g->scratch.ahead.back);
@@ -214,6 +215,7 @@ static void predict(struct gpu *g, const struct batch *b, const struct layer_wei
                 m->guess[n++] = ie;
         }
     stream_predict(g->stream, next->moe.record_layer, m->guess, n);
+    return g->ahead.max ? gpu_ahead_start(g, next->moe.record_layer, m->guess, n, e) : 0;
 }
 
 /* By the residual as it is before this layer's experts are added. */
@@ -238,6 +240,8 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     int n, il = s->w->record_layer;
     if (!s->first)
         gpu_see_routes(g, b);
+    if (g->ahead.max)
+        gpu_ahead_settle(g);
     int rows = g->experts.rows = choose_rows(g, s->first, s->R, &n);
     counters_add(&g->counters.touched_bytes, (uint64_t)n * g->touched.record);
     if (g->experts.tier)
@@ -247,8 +251,10 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
         return rc;
     g->experts.n_uses = n;
     rc = n ? take_records(g, il, n, !b->prefill, e) : 0;
+    if (g->experts.tier)
+        residency_await(g->experts.tier);
     if (!rc && s->next && s->first + rows == s->R)
-        predict(g, b, s->next);
+        rc = predict(g, b, s->next, e);
     return rc;
 }
 
@@ -353,6 +359,7 @@ int gpu_experts_import(struct gpu *g, struct err *e)
 
 void gpu_experts_free(struct gpu *g)
 {
+    gpu_ahead_end(g);
     residency_close(g->experts.tier);
     g->experts.tier = NULL;
     device_free(g->device, &g->experts.slots);

@@ -63,7 +63,7 @@ static int drawn_vacancy(const struct pool *p)
     uint64_t lowest = 0;
     for (int i = p->oldest; i != POOL_NONE; i = p->slot[i].next) {
         uint64_t lot = rng_at(p->evict_seed, p->n_reserved * (uint64_t)p->n + (uint64_t)i);
-        if (p->slot[i].pin == POOL_NONE && (best == POOL_NONE || lot < lowest)) {
+        if (!slot_is_held(&p->slot[i]) && (best == POOL_NONE || lot < lowest)) {
             best = i;
             lowest = lot;
         }
@@ -81,7 +81,7 @@ int pool_vacancy(const struct pool *p)
     float least = 0;
     for (int i = p->oldest; i != POOL_NONE && seen < POOL_CANDIDATES; i = p->slot[i].next) {
         const struct slot *s = &p->slot[i];
-        if (s->pin != POOL_NONE)
+        if (slot_is_held(s))
             continue;
         if (best != POOL_NONE && s->round != p->slot[best].round)
             break;
@@ -124,7 +124,7 @@ static void release(struct pool *p, int i)
 
 void pool_drop(struct pool *p, int slot)
 {
-    assert(p->slot[slot].state == SLOT_READY && p->slot[slot].pin == POOL_NONE);
+    assert(p->slot[slot].state == SLOT_READY && !slot_is_held(&p->slot[slot]));
     list_remove(p, slot);
     release(p, slot);
 }

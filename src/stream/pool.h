@@ -9,7 +9,7 @@
  *       ^                      |                        |  |    |
  *       |      pool_failed     |                        |  +----+ (touch: most recent)
  *       +----------------------+------------------------+
- *                                      pool_drop (eviction, only of what is not pinned)
+ *                                      pool_drop (eviction, only of what nobody holds)
  *
  * READY slots are a list in the order of their last use, counted in rounds (a round is one walk
  * through the layers). The oldest round is given up first; within it, what was used least, by a
@@ -34,6 +34,7 @@ struct slot {
     int key;       /* layer * E + expert; POOL_NONE when free */
     int bits;      /* precision of the record */
     int pin;       /* what holds it (an entry of the visit), POOL_NONE: nothing */
+    int held;      /* loans beside the visit: not given up either */
     bool prefetch; /* read by lookahead and not used since */
     uint32_t round;
     int prev, next; /* READY: the list of use; FREE: next is the list of free ones */
@@ -54,14 +55,19 @@ struct pool {
     uint64_t n_reserved; /* so far */
 };
 
+static inline bool slot_is_held(const struct slot *s)
+{
+    return s->pin != POOL_NONE || s->held;
+}
+
 int pool_open(struct pool *p, int n_slots, size_t slot_bytes, int n_keys, struct err *e);
 void pool_close(struct pool *p); /* zeros are fine */
 uint8_t *pool_bytes(const struct pool *p, int slot);
 
 /* A slot that nothing would miss: a free one, else the READY one to give up next; POOL_NONE when
- * all are pinned or being read. Changes nothing. */
+ * all are held or being read. Changes nothing. */
 int pool_vacancy(const struct pool *p);
-void pool_drop(struct pool *p, int slot);             /* READY, not pinned -> FREE */
+void pool_drop(struct pool *p, int slot);             /* READY, not held -> FREE */
 void pool_reserve(struct pool *p, int slot, int key); /* FREE -> READING */
 void pool_arrived(struct pool *p, int slot);          /* READING -> READY, most recent */
 void pool_failed(struct pool *p, int slot);           /* READING -> FREE */

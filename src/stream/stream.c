@@ -1,6 +1,7 @@
 /* A stream: opening and closing, and what needs no reads. See stream.h; inside.h is the map. */
 #include "stream/stream.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -132,8 +133,24 @@ void stream_forget(struct stream *st)
         reads_drain(st);
     table_forget(st);
     for (int i = 0; i < st->pool.n; i++)
-        if (st->pool.slot[i].state == SLOT_READY && st->pool.slot[i].pin == POOL_NONE)
+        if (st->pool.slot[i].state == SLOT_READY && !slot_is_held(&st->pool.slot[i]))
             reads_drop(st, i);
+}
+
+const uint8_t *stream_hold(struct stream *st, int il, int ie)
+{
+    int at = st->pool.n ? st->pool.where[key_of(st, il, ie)] : POOL_NONE;
+    if (at == POOL_NONE || st->pool.slot[at].state != SLOT_READY)
+        return NULL;
+    st->pool.slot[at].held++;
+    return pool_bytes(&st->pool, at);
+}
+
+void stream_release(struct stream *st, const uint8_t *record)
+{
+    struct slot *s = &st->pool.slot[(size_t)(record - st->pool.pages.data) / st->pool.slot_bytes];
+    assert(s->held > 0);
+    s->held--;
 }
 
 static int check_options(const struct stream *st, struct err *e)

@@ -105,7 +105,12 @@ int stream_rows_begin(struct stream *st, const uint64_t *rows, int n, struct err
 int stream_rows_wait(struct stream *st, struct err *e);
 const uint8_t *stream_row(const struct stream *st, int i);
 
-/* Drops everything resident that is not pinned: for tests and cold measurements. */
+/* Record (il, ie), if it is resident: stays, as it is, until it has been released as often. NULL:
+ * it is not. A visit of n entries needs n slots that are not held. */
+const uint8_t *stream_hold(struct stream *st, int il, int ie);
+void stream_release(struct stream *st, const uint8_t *record);
+
+/* Drops everything resident that nobody holds: for tests and cold measurements. */
 void stream_forget(struct stream *st);
 
 #endif
