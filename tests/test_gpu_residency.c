@@ -218,6 +218,44 @@ static void records_are_brought(void **state)
     residency_close(r);
 }
 
+/* What leaves next can be copied elsewhere; until that is done it does not leave. */
+static void what_leaves_is_known(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct residency *r = open_slots(3);
+    struct residency_record x[3];
+    uint64_t value, at[3];
+    residency_visit(r);
+    aid_gpu_begin(&g);
+    for (int i = 0; i < 2; i++)
+        at[i] = residency_place(r, g.tape, 0, i, source + (uint64_t)i * RECORD, true);
+    assert_int_equal(residency_leaving(r, 3, x), 0); /* there is a free slot */
+    at[2] = residency_place(r, g.tape, 0, 2, source + 2 * RECORD, true);
+    aid_gpu_end(&g);
+    assert_int_equal(residency_leaving(r, 3, x), 0); /* all are used */
+    residency_visit(r);
+    assert_int_equal(residency_find(r, 0, 0), at[0]);
+    assert_int_equal(residency_leaving(r, 3, x), 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(x[i].il * E + x[i].ie, i + 1);
+        assert_int_equal(x[i].buffer->address + x[i].off, at[i + 1]);
+    }
+    uint64_t to = aid_gpu_room(&g, RECORD);
+    const struct device_copy copy = {x[0].buffer, &g.buffers[g.n - 1], x[0].off, 0, RECORD};
+    uint8_t got[RECORD];
+    assert_ok(device_copy(g.device, &copy, 1, 0, &value, &e), e);
+    residency_hold(r, x[0].slot, value + 1); /* of a copy that has not been started */
+    aid_gpu_begin(&g);
+    assert_int_equal(residency_place(r, g.tape, 1, 0, source + E * RECORD, true), at[2]);
+    aid_gpu_end(&g);
+    assert_true(residency_has(r, 0, 1));
+    assert_ok(device_wait_copied(g.device, value, &e), e);
+    aid_gpu_get(&g, to, got, RECORD);
+    assert_memory_equal(got, records[1], RECORD);
+    residency_close(r);
+}
+
 static void all_fit(void **state)
 {
     (void)state;
@@ -252,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_visit_keeps_what_it_uses),
         cmocka_unit_test(passing_records_leave_first),
         cmocka_unit_test(records_are_brought),
+        cmocka_unit_test(what_leaves_is_known),
         cmocka_unit_test(all_fit),
         cmocka_unit_test(too_little_is_refused),
     };

@@ -295,6 +295,46 @@ static void test_tables_that_fit_are_held(void **state)
     aid_stream_close(&a);
 }
 
+/* A record that is held stays; one that was given is there as if it had been read, one whose
+ * writing failed is not. */
+static void test_records_are_held_and_given(void **state)
+{
+    (void)state;
+    struct aid_stream a;
+    struct err e = {0};
+    struct stream_use uses[4];
+    aid_stream_open(&a, "micro");
+    aid_stream_start(&a, &(struct stream_options){.slots = stream_slots_min(a.store), .depth = 4});
+    aid_stream_uses(&a, 1, 4, uses);
+    assert_null(stream_hold(a.stream, 1, uses[0].expert));
+    assert_ok(aid_stream_visit(&a, 1, uses, 4, CAUSE_DEMAND, &e), e);
+    const uint8_t *held = stream_hold(a.stream, 1, uses[0].expert);
+    assert_non_null(held);
+    wander(&a, 50, 4, 3);
+    assert_ptr_equal(stream_hold(a.stream, 1, uses[0].expert), held);
+    assert_memory_equal(held, store_record(a.store, 1, uses[0].expert), 1024);
+    stream_release(a.stream, held);
+    stream_release(a.stream, held);
+    stream_forget(a.stream);
+    assert_null(stream_hold(a.stream, 1, uses[0].expert));
+
+    for (int written = 0; written < 2; written++) {
+        const struct layer_counters before = a.counters.layer[2];
+        uint8_t *to = stream_give(a.stream, 2, 5 + written);
+        assert_non_null(to);
+        assert_null(stream_give(a.stream, 2, 5 + written));
+        assert_null(stream_hold(a.stream, 2, 5 + written));
+        memcpy(to, store_record(a.store, 2, 5 + written),
+               a.counters.pool_bytes / a.counters.pool_slots);
+        stream_given(a.stream, to, written);
+        uses[0] = (struct stream_use){.expert = 5 + written, .rows = 1};
+        assert_ok(aid_stream_visit(&a, 2, uses, 1, CAUSE_DEMAND, &e), e);
+        assert_int_equal(a.counters.layer[2].hits - before.hits, written);
+        assert_int_equal(a.counters.layer[2].misses - before.misses, !written);
+    }
+    aid_stream_close(&a);
+}
+
 static void test_nothing_allocates_after_open(void **state)
 {
     (void)state;
@@ -319,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_map_delivers_the_mapping),
         cmocka_unit_test(test_rows_are_the_tables),
         cmocka_unit_test(test_tables_that_fit_are_held),
+        cmocka_unit_test(test_records_are_held_and_given),
         cmocka_unit_test(test_nothing_allocates_after_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

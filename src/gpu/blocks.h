@@ -47,16 +47,18 @@ int gpu_experts_open(struct gpu *g, const struct share *s, struct err *e);
 int gpu_experts_import(struct gpu *g, struct err *e);
 void gpu_experts_free(struct gpu *g);
 
-/* --- ahead.c: experts of the next layer onto the device before it asks for them --- */
+/* --- ahead.c: copies of experts beside the tapes --- */
 
 /* slots: of the pool. With a tier that does not hold all experts. */
-void gpu_ahead_open(struct gpu *g, int slots);
+void gpu_copies_open(struct gpu *g, int slots);
 /* What was copied is the stream's again; once at each stop for a layer's experts. */
-void gpu_ahead_settle(struct gpu *g);
-/* Starts copies of some of guess [n], experts of record layer il that are not on the device, most
- * likely first, behind all that was started. */
+void gpu_copies_settle(struct gpu *g);
+/* Starts copies to the device of some of guess [n], experts of record layer il that are not there,
+ * most likely first, behind all that was started. */
 int gpu_ahead_start(struct gpu *g, int il, const int *guess, int n, struct err *e);
-void gpu_ahead_end(struct gpu *g); /* waits for all */
+/* Starts copies to the pool of what is about to leave the device. */
+int gpu_keep_start(struct gpu *g, struct err *e);
+void gpu_copies_end(struct gpu *g); /* waits for all */
 
 /* --- blocks.c --- */
 

@@ -365,8 +365,8 @@ static int open_stream(struct gpu *g, const struct budget *b, const struct share
         rc = gpu_experts_open(g, share, e);
     if (!rc && !g->experts.resident)
         rc = gpu_experts_import(g, e);
-    if (!rc && g->experts.tier && !g->experts.resident && !o->no_lookahead)
-        gpu_ahead_open(g, b->slots);
+    if (!rc && g->experts.tier && !g->experts.resident)
+        gpu_copies_open(g, b->slots);
     g->lookahead = g->lookahead || g->ahead.max;
     return rc;
 }

@@ -18,6 +18,7 @@ struct slot {
     int32_t prev, next; /* in the list; n_slots is its head */
     uint64_t visit;     /* the last that used it; of what was brought the one it is for */
     uint64_t copy;      /* the last copy beside tapes that fills it; 0: none did */
+    uint64_t held;      /* the last copy that reads it */
     bool brought;       /* and not found since */
 };
 
@@ -135,7 +136,8 @@ void residency_forget(struct residency *r)
         r->slot[i] = (struct slot){.record = NONE,
                                    .prev = i ? i - 1 : r->n_slots,
                                    .next = i < r->n_slots ? i + 1 : 0,
-                                   .copy = r->slot[i].copy};
+                                   .copy = r->slot[i].copy,
+                                   .held = r->slot[i].held};
     r->n_free = r->n_slots;
     r->n_named = 0;
     r->visit = 1;
@@ -195,7 +197,7 @@ static bool may_go(struct residency *r, int32_t i, bool bring)
 {
     const struct slot *s = &r->slot[i];
     const bool used = bring ? s->visit >= r->visit : s->visit >= r->visit && !s->brought;
-    return !used && device_copied(r->d, s->copy);
+    return !used && device_copied(r->d, s->copy) && device_copied(r->d, s->held);
 }
 
 /* The first slot of the list that may go becomes the record's; NONE: there is none. */
@@ -266,6 +268,26 @@ int residency_start(struct residency *r, uint64_t after, uint64_t *value, struct
 void residency_await(struct residency *r)
 {
     device_after_copies(r->d, r->await);
+}
+
+int residency_leaving(const struct residency *r, int n, struct residency_record *out)
+{
+    int found = 0;
+    int32_t i = r->slot[r->n_slots].next;
+    for (; !r->n_free && found < n && i != r->n_slots; i = r->slot[i].next) {
+        const struct slot *s = &r->slot[i];
+        if (s->visit >= r->visit)
+            continue;
+        out[found++] = (struct residency_record){s->record / r->o.E, s->record % r->o.E, i,
+                                                 &r->buffer[i / r->each],
+                                                 (size_t)(i % r->each) * r->o.record_bytes};
+    }
+    return found;
+}
+
+void residency_hold(struct residency *r, int32_t slot, uint64_t value)
+{
+    r->slot[slot].held = value;
 }
 
 int residency_load(struct residency *r, int il, int ie, const void *record, uint64_t *address,

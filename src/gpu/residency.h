@@ -8,8 +8,8 @@
  * leaves first. Records that the open visit has found or placed stay until the next one begins: its
  * tapes may still read them. Copies are dispatches on the caller's tape, so they come after all
  * that read the slot before; copies beside it begin when all tapes so far have ended, and a slot
- * that one fills is not given away before it is full. When every record has a slot, nothing leaves, and addresses stay valid
- * until close. One thread; nothing allocates after open. */
+ * that one fills is not given away before it is full. When every record has a slot, nothing leaves,
+ * and addresses stay valid until close. One thread; nothing allocates after open. */
 #ifndef GPU_RESIDENCY_H
 #define GPU_RESIDENCY_H
 
@@ -60,6 +60,17 @@ bool residency_bring(struct residency *r, int il, int ie, const struct device_bu
 int residency_start(struct residency *r, uint64_t after, uint64_t *value, struct err *e);
 /* Tapes from now on wait for what this visit found and copies have yet to fill. */
 void residency_await(struct residency *r);
+/* Records that leave next, for whoever keeps them elsewhere: at most n to out, none of those that
+ * this visit uses or the next may. Returns how many; 0 while there are free slots. */
+struct residency_record {
+    int il, ie;
+    int32_t slot;
+    const struct device_buffer *buffer;
+    size_t off;
+};
+int residency_leaving(const struct residency *r, int n, struct residency_record *out);
+/* The slot keeps its record until the copy of this value, which reads it, has ended. */
+void residency_hold(struct residency *r, int32_t slot, uint64_t value);
 /* As residency_place from memory of the host, at once, for open: *address as there. */
 int residency_load(struct residency *r, int il, int ie, const void *record, uint64_t *address,
                    struct err *e);

@@ -185,15 +185,26 @@ struct experts {
     int rows;                   /* that it was for */
 };
 
-/* Copies of records to the device under way that nobody has asked for yet. */
-struct ahead {
+/* Copies between slots of the pool and of the device that are under way, a ring. */
+struct under_way {
     struct {
-        const uint8_t *record; /* held in the pool */
+        const uint8_t *record; /* of the pool: held, or given */
         uint64_t value;        /* of device_copy */
-    } copy[DEVICE_COPIES_MAX]; /* a ring */
+    } copy[DEVICE_COPIES_MAX];
     int first, n;
-    int most, max; /* under way at once: now, and ever; max 0: none */
-    bool full;     /* as many as may be were under way when the last of them were started */
+};
+
+/* Of records to the device that nobody has asked for yet. */
+struct ahead {
+    struct under_way to;
+    int most, max; /* at once: now, and ever; max 0: none */
+    bool full;     /* so many were under way when the last of them were started */
+};
+
+/* Of records that will leave the device, to the pool. */
+struct keep {
+    struct under_way from;
+    int max; /* at once; 0: none */
 };
 
 /* Bytes of weights that a batch goes through: in all layers without routed experts, for logits, and
@@ -225,6 +236,7 @@ struct gpu {
     struct places places;
     struct experts experts;
     struct ahead ahead;
+    struct keep keep;
     struct host host;
     char remark[320];
 };

@@ -5,7 +5,8 @@
  * part. Else there is a stop behind the router: the host reads the choice, opens a visit of the
  * stream for those that are not in the device's memory, waits for their records, starts copies to
  * the device where it has a tier for them, and writes their addresses into the table, in front of
- * the tape that uses them. Behind these go copies for the next layer (ahead.c). The visit stays open, its records pinned, until that tape has ended.
+ * the tape that uses them. Behind these go copies that nothing waits for (ahead.c). The visit stays
+ * open, its records pinned, until that tape has ended.
  * Rows whose experts do not all fit into the pool at once go in several visits: results depend on a
  * row's own experts alone. */
 #include <string.h>
@@ -157,9 +158,20 @@ static int place_records(struct gpu *g, int il, const struct stream_entry *entry
         int ie = g->host.uses[entry[i].i].expert;
         u64 from = g->experts.slots.address + (u64)(entry[i].record - slots);
         u64 copy = tier ? residency_place(tier, g->tape, il, ie, from, keep) : 0;
+        if (copy && keep && g->keep.max)
+            stream_spare(g->stream, entry[i].record);
         table[ie] = tagged(copy ? copy : from, entry[i].bits);
     }
     return tier ? gpu_aside_end(g, 0, e) : 0;
+}
+
+/* Copies may not have been made: nothing is on the device. */
+static void forget(struct gpu *g)
+{
+    if (!g->experts.tier)
+        return;
+    gpu_copies_end(g);
+    residency_forget(g->experts.tier);
 }
 
 /* All records of the visit, as they come. After a failure copies may not have been made, or of
@@ -176,8 +188,8 @@ static int take_records(struct gpu *g, int il, int n, bool keep, struct err *e)
         else if (got)
             rc = place_records(g, il, entry, got, keep, e);
     }
-    if (rc && g->experts.tier)
-        residency_forget(g->experts.tier);
+    if (rc)
+        forget(g);
     for (int i = 0; !rc && g->options.cut_weak > 0 && i < n; i++)
         if (stream_was_cut(g->stream, i))
             table_of(g, il)[g->host.uses[i].expert] = 0;
@@ -240,8 +252,7 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     int n, il = s->w->record_layer;
     if (!s->first)
         gpu_see_routes(g, b);
-    if (g->ahead.max)
-        gpu_ahead_settle(g);
+    gpu_copies_settle(g);
     int rows = g->experts.rows = choose_rows(g, s->first, s->R, &n);
     counters_add(&g->counters.touched_bytes, (uint64_t)n * g->touched.record);
     if (g->experts.tier)
@@ -253,8 +264,14 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     rc = n ? take_records(g, il, n, !b->prefill, e) : 0;
     if (g->experts.tier)
         residency_await(g->experts.tier);
-    if (!rc && s->next && s->first + rows == s->R)
+    if (rc)
+        return rc;
+    if (s->next && s->first + rows == s->R)
         rc = predict(g, b, s->next, e);
+    if (!rc && g->keep.max && !b->prefill)
+        rc = gpu_keep_start(g, e);
+    if (rc)
+        forget(g);
     return rc;
 }
 
@@ -359,7 +376,7 @@ int gpu_experts_import(struct gpu *g, struct err *e)
 
 void gpu_experts_free(struct gpu *g)
 {
-    gpu_ahead_end(g);
+    gpu_copies_end(g);
     residency_close(g->experts.tier);
     g->experts.tier = NULL;
     device_free(g->device, &g->experts.slots);

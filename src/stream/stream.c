@@ -146,11 +146,43 @@ const uint8_t *stream_hold(struct stream *st, int il, int ie)
     return pool_bytes(&st->pool, at);
 }
 
+static int slot_of(const struct stream *st, const uint8_t *record)
+{
+    return (int)((size_t)(record - st->pool.pages.data) / st->pool.slot_bytes);
+}
+
 void stream_release(struct stream *st, const uint8_t *record)
 {
-    struct slot *s = &st->pool.slot[(size_t)(record - st->pool.pages.data) / st->pool.slot_bytes];
+    struct slot *s = &st->pool.slot[slot_of(st, record)];
     assert(s->held > 0);
     s->held--;
+}
+
+uint8_t *stream_give(struct stream *st, int il, int ie)
+{
+    const int key = key_of(st, il, ie);
+    int slot =
+        st->pool.n && st->pool.where[key] == POOL_NONE ? reads_slot(st, key, false) : POOL_NONE;
+    if (slot == POOL_NONE)
+        return NULL;
+    st->pool.slot[slot].bits = st->o.bits;
+    st->pool.slot[slot].prefetch = false;
+    return pool_bytes(&st->pool, slot);
+}
+
+void stream_given(struct stream *st, const uint8_t *record, bool written)
+{
+    const int slot = slot_of(st, record);
+    assert(st->pool.slot[slot].pin == POOL_NONE);
+    if (written)
+        pool_arrived(&st->pool, slot);
+    else
+        pool_failed(&st->pool, slot);
+}
+
+void stream_spare(struct stream *st, const uint8_t *record)
+{
+    pool_demote(&st->pool, slot_of(st, record));
 }
 
 static int check_options(const struct stream *st, struct err *e)

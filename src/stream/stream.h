@@ -110,6 +110,14 @@ const uint8_t *stream_row(const struct stream *st, int i);
 const uint8_t *stream_hold(struct stream *st, int il, int ie);
 void stream_release(struct stream *st, const uint8_t *record);
 
+/* Records that the engine has and the pool is to have. stream_give: a slot to write record (il, ie)
+ * to, for which another may leave; NULL: there is none, or the record is there or being read. From
+ * then until stream_given, which says whether it has been written, no visit may ask for it. */
+uint8_t *stream_give(struct stream *st, int il, int ie);
+void stream_given(struct stream *st, const uint8_t *record, bool written);
+/* A resident record that the engine has a copy of may leave before others. */
+void stream_spare(struct stream *st, const uint8_t *record);
+
 /* Drops everything resident that nobody holds: for tests and cold measurements. */
 void stream_forget(struct stream *st);
 
