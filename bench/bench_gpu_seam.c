@@ -224,6 +224,33 @@ static int memory(struct bench *m, struct err *e)
     return rc;
 }
 
+/* n records of `b` beside the tapes, `each` at once with a value of its own: from the start of the
+ * first to the end of the last. */
+static int beside(struct bench *m, const struct device_buffer *b, int n, int each, struct err *e)
+{
+    double ns[RUNS];
+    int rc = 0;
+    for (int i = -1; !rc && i < RUNS; i++) {
+        uint64_t start = clock_ns(), value = 0;
+        for (int at = 0; !rc && at < n;) {
+            struct device_copy c[DEVICE_COPIES_MAX];
+            int k = 0;
+            for (; k < DEVICE_COPIES_MAX && at < n; k++, at += each) {
+                const size_t off = (size_t)at * RECORD, size = (size_t)each * RECORD;
+                c[k] = (struct device_copy){b, &m->b, off, off, size};
+            }
+            rc = device_copy(m->d, c, k, 0, &value, e);
+        }
+        rc = rc ? rc : device_wait_copied(m->d, value, e);
+        if (i >= 0)
+            ns[i] = (double)(clock_ns() - start);
+    }
+    if (!rc)
+        printf("copies beside tapes, %3d of %2d records %5.1f GB/s  (%.0f us a record)\n", n / each,
+               each, (double)RECORD * n / median(ns, RUNS), median(ns, RUNS) * 1e-3 / n);
+    return rc;
+}
+
 /* Records from memory of the host that the device reads in place, one and many in a dispatch. */
 static int imported(struct bench *m, struct err *e)
 {
@@ -254,6 +281,9 @@ static int imported(struct bench *m, struct err *e)
             printf("host memory in place, %4d records %6.1f GB/s  (%.0f us a record)\n", counts[i],
                    (double)RECORD * counts[i] / ns, ns * 1e-3 / counts[i]);
     }
+    static const int copies[][2] = {{1, 1}, {4, 1}, {48, 1}, {48, 4}, {48, 48}};
+    for (size_t i = 0; !rc && i < sizeof copies / sizeof copies[0] && copies[i][0] <= n; i++)
+        rc = beside(m, &b, copies[i][0], copies[i][1], e);
     if (!rc)
         printf("importing host memory          %8.2f ms for %zu MiB\n", took * 1e-6,
                pages.bytes >> 20);
