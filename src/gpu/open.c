@@ -371,11 +371,11 @@ static int open_stream(struct gpu *g, const struct budget *b, const struct share
     return rc;
 }
 
-/* Stops of a plan: one for the rows of the n-gram tables, one for each layer's experts. */
+/* Stops of a plan: one for the rows of the n-gram tables, two for each layer's experts. */
 static int open_plans(struct gpu *g, struct err *e)
 {
     enum { PLANS_RESIDENT = 32, PLANS_STREAMED = 8 };
     const int layers = g->base.weights->config.n_layers;
     return g->experts.resident ? plans_open(g, PLANS_RESIDENT, 2, e)
-                               : plans_open(g, PLANS_STREAMED, layers + 2, e);
+                               : plans_open(g, PLANS_STREAMED, 2 * layers + 2, e);
 }

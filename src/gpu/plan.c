@@ -24,6 +24,7 @@ struct phases {
 
 struct part {
     struct tape *tape;
+    uint64_t value;        /* of its last run */
     struct stop stop;      /* behind it; of the last part none */
     struct phases *phases; /* NULL: not timed */
 };
@@ -195,12 +196,19 @@ uint64_t gpu_started(const struct gpu *g)
     return g->plans->value;
 }
 
-int gpu_wait(struct gpu *g, struct err *e)
+static int wait_for(struct gpu *g, uint64_t value, struct err *e)
+{
+    const uint64_t start = clock_ns();
+    int rc = device_wait(g->device, value, e);
+    counters_add(&g->counters.phase_ns[PHASE_WAIT], clock_ns() - start);
+    return rc;
+}
+
+/* The same for what was started up to a value. */
+static int wait_until(struct gpu *g, uint64_t value, struct err *e)
 {
     struct plans *p = g->plans;
-    const uint64_t start = clock_ns();
-    int rc = p ? device_wait(g->device, p->value, e) : 0;
-    counters_add(&g->counters.phase_ns[PHASE_WAIT], clock_ns() - start);
+    int rc = p ? wait_for(g, value, e) : 0;
     gpu_visit_close(g);
     for (int i = 0; !rc && p && g->options.phases && i < RING; i++) {
         if (p->ring[i].ran)
@@ -208,6 +216,11 @@ int gpu_wait(struct gpu *g, struct err *e)
         p->ring[i].ran = false;
     }
     return rc;
+}
+
+int gpu_wait(struct gpu *g, struct err *e)
+{
+    return wait_until(g, g->plans ? g->plans->value : 0, e);
 }
 
 void gpu_aside_begin(struct gpu *g)
@@ -230,9 +243,11 @@ bool plan_passes(const struct gpu *g)
     return !g->plans->recording;
 }
 
-static int run_stop(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
+/* value: of the tape before it. */
+static int run_stop(struct gpu *g, struct batch *b, const struct stop *s, uint64_t value,
+                    struct err *e)
 {
-    int rc = s->early ? 0 : gpu_wait(g, e);
+    int rc = s->early ? 0 : s->inside ? wait_for(g, value, e) : wait_until(g, value, e);
     b->il = s->il;
     return rc || !s->run ? rc : s->run(g, b, s, e);
 }
@@ -251,7 +266,7 @@ int gpu_stop(struct gpu *g, struct batch *b, const struct stop *s, struct err *e
         return rc;
     }
     int rc = start_passing(g, e);
-    rc = rc ? rc : run_stop(g, b, &here, e);
+    rc = rc ? rc : run_stop(g, b, &here, g->plans->value, e);
     if (!rc)
         open_passing(g);
     return rc;
@@ -295,14 +310,25 @@ static int plan_record(struct gpu *g, struct batch *b, struct plan *r, gpu_recor
     return rc;
 }
 
+static int start_part(struct gpu *g, struct part *p, struct err *e)
+{
+    int rc = device_submit(g->device, p->tape, &p->value, e);
+    if (!rc)
+        g->plans->value = p->value;
+    return rc;
+}
+
 static int plan_run(struct gpu *g, struct batch *b, struct plan *r, struct err *e)
 {
-    int rc = 0;
+    int rc = start_part(g, &r->part[0], e);
     r->used = ++g->plans->clock;
-    for (int i = 0; !rc && i < r->n; i++) {
-        rc = device_submit(g->device, r->part[i].tape, &g->plans->value, e);
-        if (!rc && i < r->n - 1)
-            rc = run_stop(g, b, &r->part[i].stop, e);
+    for (int i = 0; !rc && i < r->n - 1; i++) {
+        struct part *p = &r->part[i];
+        if (p->stop.later)
+            rc = start_part(g, &p[1], e);
+        rc = rc ? rc : run_stop(g, b, &p->stop, p->value, e);
+        if (!rc && !p->stop.later)
+            rc = start_part(g, &p[1], e);
     }
     return rc;
 }

@@ -29,8 +29,10 @@ struct plan_key {
 
 struct stop {
     int (*run)(struct gpu *g, struct batch *b, const struct stop *s, struct err *e);
-    bool early; /* reads nothing that the tapes before it make: they may still run */
-    int il;     /* layer that the batch is in */
+    bool early;  /* reads nothing that the tapes before it make: they may still run */
+    bool later;  /* the tape behind it, which needs nothing of it, is started before it runs */
+    bool inside; /* waits for the tape before it alone; the visit that is open stays so */
+    int il;      /* layer that the batch is in */
     const struct moe_weights *w;      /* of a visit */
     const struct layer_weights *next; /* of a visit with lookahead, or NULL */
     int first, R;                     /* of a visit: rows first .. of R */

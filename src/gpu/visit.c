@@ -152,8 +152,10 @@ static int place_records(struct gpu *g, int il, const struct stream_entry *entry
     const uint8_t *slots = g->experts.slots.host;
     struct residency *tier = g->experts.tier;
     u64 *table = table_of(g, il);
-    if (tier)
+    if (tier) {
         gpu_aside_begin(g);
+        gpu_phase(g, PHASE_EXPERTS);
+    }
     for (int i = 0; i < n; i++) {
         int ie = g->host.uses[entry[i].i].expert;
         u64 from = g->experts.slots.address + (u64)(entry[i].record - slots);
@@ -245,6 +247,20 @@ static int route_ahead(struct gpu *g, const struct batch *b, const struct layer_
     return rc ? rc : routes_back(g, &g->scratch.ahead, b->R, e);
 }
 
+/* What is copied while kernels run. At a stop of its own: the guess at the next layer is made while
+ * the host is busy with this one. */
+static int beside_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
+{
+    int rc = 0;
+    if (s->next && s->first + g->experts.rows == s->R)
+        rc = predict(g, b, s->next, e);
+    if (!rc && g->keep.max && !b->prefill)
+        rc = gpu_keep_start(g, e);
+    if (rc)
+        forget(g);
+    return rc;
+}
+
 /* The choice of rows first .. is known: a visit for as many of them as the pool holds experts for,
  * whose records are in the table when this returns. */
 static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struct err *e)
@@ -253,7 +269,7 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     if (!s->first)
         gpu_see_routes(g, b);
     gpu_copies_settle(g);
-    int rows = g->experts.rows = choose_rows(g, s->first, s->R, &n);
+    g->experts.rows = choose_rows(g, s->first, s->R, &n);
     counters_add(&g->counters.touched_bytes, (uint64_t)n * g->touched.record);
     if (g->experts.tier)
         find_on_device(g, il, &n);
@@ -264,15 +280,9 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     rc = n ? take_records(g, il, n, !b->prefill, e) : 0;
     if (g->experts.tier)
         residency_await(g->experts.tier);
-    if (rc)
+    if (rc || s->later)
         return rc;
-    if (s->next && s->first + rows == s->R)
-        rc = predict(g, b, s->next, e);
-    if (!rc && g->keep.max && !b->prefill)
-        rc = gpu_keep_start(g, e);
-    if (rc)
-        forget(g);
-    return rc;
+    return beside_now(g, b, s, e);
 }
 
 /* All rows in one visit where a plan is made (gpu.c sees to it that they fit), else in as many as
@@ -280,10 +290,19 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
 static int visit_rows(struct gpu *g, struct batch *b, const struct moe_weights *w,
                       const struct layer_weights *next, struct err *e)
 {
-    int rc = 0;
+    const bool apart = next && !plan_passes(g);
+    int rc = next && !apart ? route_ahead(g, b, next, e) : 0;
     for (int r = 0, rows; !rc && r < b->R; r += rows) {
-        const struct stop s = {.run = visit_now, .w = w, .next = next, .first = r, .R = b->R};
+        struct stop s = {
+            .run = visit_now, .w = w, .next = next, .first = r, .R = b->R, .later = apart};
         rc = gpu_stop(g, b, &s, e);
+        if (!rc && apart) {
+            rc = route_ahead(g, b, next, e);
+            s.run = beside_now;
+            s.later = false;
+            s.inside = true;
+            rc = rc ? rc : gpu_stop(g, b, &s, e);
+        }
         rows = plan_passes(g) ? g->experts.rows : b->R;
         rc = rc ? rc : experts_apply(g, w, r, rows, e);
     }
@@ -313,9 +332,7 @@ int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
         rc = g->options.observe ? gpu_stop(g, b, &see, e) : 0;
         return rc ? rc : experts_apply(g, w, 0, b->R, e);
     }
-    if (ahead)
-        rc = route_ahead(g, b, next, e);
-    return rc ? rc : visit_rows(g, b, w, ahead ? next : NULL, e);
+    return visit_rows(g, b, w, ahead ? next : NULL, e);
 }
 
 /* --- at open --- */
