@@ -238,6 +238,20 @@ static void test_what_still_runs_at_the_end_is_cancelled(void **state)
     aid_rmdir(s.dir);
 }
 
+/* Ctrl-C behind a SIGTERM was the first of its kind, and taken. */
+static void test_a_second_signal_ends_at_once(void **state)
+{
+    struct aid_server s;
+    (void)state;
+    aid_serve(&s, store, NULL);
+    const int fd = aid_begin(&s, "/v1/completions", "{'prompt': 'Once', 'ignore_eos': true}");
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    kill(s.pid, SIGINT);
+    aid_serve_said(&s, "stopping");
+    assert_int_equal(aid_serve_stop(&s), 128 + SIGTERM);
+    close(fd);
+}
+
 static void test_requests_are_logged_without_what_they_say(void **state)
 {
     struct aid_server s;
@@ -382,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_reload_takes_all_or_nothing),
         cmocka_unit_test(test_a_request_that_runs_may_end),
         cmocka_unit_test(test_what_still_runs_at_the_end_is_cancelled),
+        cmocka_unit_test(test_a_second_signal_ends_at_once),
         cmocka_unit_test(test_requests_are_logged_without_what_they_say),
         cmocka_unit_test(test_a_long_prompt_is_refused_in_a_clients_words),
         cmocka_unit_test(test_large_requests_keep_nobody_waiting),

@@ -20,6 +20,10 @@ static void on_signal(int number)
 static void on_service_signal(int number)
 {
     atomic_store(number == SIGHUP ? &reload_now : &asked_now, true);
+    if (number != SIGHUP) { /* the next one is final, whichever of the two it is */
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+    }
     sem_post(&service);
 }
 
