@@ -2,12 +2,15 @@
 #include "tests/aid_test.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/os.h"
 
@@ -276,6 +279,33 @@ static void test_os_figures(void **state)
     assert_false(os_is_terminal(-1));
 }
 
+/* A wait for input ends by input, by a stop asked for before it, and by one that comes. */
+static void test_waits_for_input(void **state)
+{
+    (void)state;
+    int fd[2], status;
+    assert_int_equal(pipe(fd), 0);
+    interrupt_catch_always();
+    assert_int_equal(write(fd[1], "x", 1), 1);
+    assert_true(interrupt_wait_readable(fd[0]));
+    assert_int_equal(raise(SIGINT), 0);
+    assert_false(interrupt_wait_readable(fd[0]));
+    interrupt_set(false);
+    char byte;
+    assert_int_equal(read(fd[0], &byte, 1), 1);
+    const pid_t child = fork();
+    if (child == 0) {
+        usleep(20000);
+        _exit(kill(getppid(), SIGINT));
+    }
+    assert_false(interrupt_wait_readable(fd[0]));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    interrupt_set(false);
+    close(fd[1]);
+    assert_true(interrupt_wait_readable(fd[0])); /* ended */
+    close(fd[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_maps),
         cmocka_unit_test(test_joins),
         cmocka_unit_test(test_os_figures),
+        cmocka_unit_test(test_waits_for_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* A wish to stop: see interrupt.h. */
 #include "base/interrupt.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -77,6 +79,25 @@ enum interrupt_event interrupt_wait(void)
             return INTERRUPT_RELOAD;
         (void)sem_wait(&service); /* a signal ends it too, and then all is looked at again */
     }
+}
+
+bool interrupt_wait_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    sigset_t ours, before;
+    int ready = 0;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    while (!interrupt_asked() && ready == 0) {
+        ready = ppoll(&p, 1, NULL, &before);
+        if (ready < 0 && errno == EINTR)
+            ready = 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ready != 0; /* where poll fails, read says why */
 }
 
 bool interrupt_asked(void)

@@ -19,6 +19,9 @@ void interrupt_catch_always(void);
 void interrupt_catch_service(void);
 enum interrupt_event { INTERRUPT_STOP, INTERRUPT_RELOAD };
 enum interrupt_event interrupt_wait(void);
+/* Sleeps until fd can be read (or has ended): true. False: the flag is up; a signal between a look
+ * at it and the sleep is not lost, as it is before a plain read. */
+bool interrupt_wait_readable(int fd);
 bool interrupt_asked(void);
 bool interrupt_final(void);     /* the program should not go on after this stop */
 void interrupt_set(bool asked); /* tests, and commands that go on after a stop */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <wchar.h>
 
 #include "base/interrupt.h"
 #include "base/mem.h"
@@ -19,8 +21,37 @@ struct line {
     char *history_path;
     EditLine *edit; /* NULL: plain lines */
     History *history;
-    bool cancelled; /* Ctrl-C came while a line was edited */
+    bool cancelled;  /* Ctrl-C came while a line was edited */
+    char read[4096]; /* plain lines: what was read, from at to end not yet given */
+    size_t at, end;
 };
+
+/* read, which a stop asked for before it or during it ends with EINTR. */
+static ssize_t read_input(char *to, size_t n)
+{
+    if (interrupt_wait_readable(STDIN_FILENO))
+        return read(STDIN_FILENO, to, n);
+    errno = EINTR;
+    return -1;
+}
+
+/* One character for the editor: 1, or what read says. Bytes that are no character are left out. */
+static int read_character(EditLine *edit, wchar_t *out)
+{
+    mbstate_t part = {0};
+    char byte;
+    (void)edit;
+    for (;;) {
+        ssize_t n = read_input(&byte, 1);
+        if (n <= 0)
+            return (int)n;
+        size_t used = mbrtowc(out, &byte, 1, &part);
+        if (used == (size_t)-1)
+            memset(&part, 0, sizeof part);
+        else if (used != (size_t)-2)
+            return 1;
+    }
+}
 
 static const char *prompt(EditLine *edit)
 {
@@ -49,6 +80,7 @@ static int open_editor(struct line *l, struct err *e)
     if (!l->edit || !l->history)
         return ERR(e, E_NOMEM, "no memory to edit lines");
     el_set(l->edit, EL_CLIENTDATA, l);
+    el_set(l->edit, EL_GETCFN, read_character);
     el_set(l->edit, EL_PROMPT, prompt);
     el_set(l->edit, EL_EDITOR, "emacs");
     el_set(l->edit, EL_SIGNAL, 0);
@@ -121,23 +153,36 @@ static int read_edited(struct line *l, struct buf *out, enum line_event *event, 
     return buf_check(out, e);
 }
 
-static int read_plain(struct buf *out, enum line_event *event, struct err *e)
+/* The next byte, EOF, or -2 with errno. */
+static int next_byte(struct line *l)
+{
+    if (l->at == l->end) {
+        ssize_t n = read_input(l->read, sizeof l->read);
+        if (n <= 0)
+            return n == 0 ? EOF : -2;
+        l->at = 0;
+        l->end = (size_t)n;
+    }
+    return (unsigned char)l->read[l->at++];
+}
+
+static int read_plain(struct line *l, struct buf *out, enum line_event *event, struct err *e)
 {
     int c;
-    while ((c = getchar()) != EOF && c != '\n') {
+    while ((c = next_byte(l)) >= 0 && c != '\n') {
         buf_putc(out, (char)c);
         if (out->len > LINE_MAX_BYTES)
             return ERR(e, E_LIMIT, "a line of standard input has more than %d bytes",
                        LINE_MAX_BYTES);
     }
-    if (ferror(stdin) && errno != EINTR)
+    if (c == -2 && errno != EINTR)
         return err_sys(e, "reading standard input failed");
-    *event = c == EOF && out->len == 0 ? LINE_END : LINE_READ;
+    *event = c < 0 && out->len == 0 ? LINE_END : LINE_READ;
     return buf_check(out, e);
 }
 
 int line_read(struct line *l, struct buf *out, enum line_event *event, struct err *e)
 {
     buf_clear(out);
-    return l->edit ? read_edited(l, out, event, e) : read_plain(out, event, e);
+    return l->edit ? read_edited(l, out, event, e) : read_plain(l, out, event, e);
 }
