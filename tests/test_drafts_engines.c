@@ -1,6 +1,7 @@
 /* Drafts on every engine there is, with the packed demonstration model: its own draft head and
  * prompt lookup at every depth give the text of plain decoding; a save does not know what follows
- * it. */
+ * it.
+ * Runs in release alone. */
 #include "tests/aid_demo.h"
 
 #include <stdio.h>

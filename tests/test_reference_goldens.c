@@ -1,4 +1,5 @@
-/* Engine "reference" against the golden models, fed from their checkpoints. */
+/* Engine "reference" against the golden models, fed from their checkpoints.
+ * Runs in release alone. */
 #include "tests/aid_test.h"
 
 #include "tests/aid_checkpoint.h"

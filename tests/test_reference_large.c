@@ -1,4 +1,5 @@
-/* Engine "reference" against the two golden models that are made when they are needed. */
+/* Engine "reference" against the two golden models that are made when they are needed.
+ * Runs in release alone. */
 #include "tests/aid_test.h"
 
 #include "tests/aid_checkpoint.h"

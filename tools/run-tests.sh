@@ -9,8 +9,9 @@
 # A test exits 0 (passed), 77 (skipped: its last line says why) or anything else (failed). Its
 # output is kept whole and shown when it fails; lines that begin with note:, seed: or worst: are
 # always shown. The last line printed is "N passed, N failed, N skipped"; the exit status is 1 if
-# anything failed or nothing ran. A script with the line "# Needs no build." or "# Runs in release
-# alone." runs in release alone.
+# anything failed or nothing ran. A script with the line "# Needs no build." and a test with the
+# line "Runs in release alone." (what takes long, and runs code that other tests run too) do that,
+# unless $T names them.
 set -u
 : "${B:=build/release}" "${T:=}" "${WRAP:=}"
 export B WRAP CHERENKOV_BIN="$B/cherenkov" CHERENKOV_BUILD="$B"
@@ -63,6 +64,7 @@ $(tail -n 80 "$log" | sed 's/^/      /')"
     cat "$log.shown" # one write for what fits in one: lines of two tests do not mix
 }
 
+release_alone='^(#| \*) (Needs no build|Runs in release alone)\.'
 list() {
     for t in "$B"/test_* tests/test_*.sh; do
         case $t in *.o | *.d | *'*'*) continue ;; esac
@@ -74,7 +76,7 @@ list() {
         [ -z "$WRAP" ] || [ "$source" != "$t" ] || continue
         case $B in
         */release) ;;
-        *) ! grep -q -E '^# (Needs no build|Runs in release alone)\.' "$source" || continue ;;
+        *) [ -n "$T" ] || ! grep -q -E "$release_alone" "$source" || continue ;;
         esac
         [ -z "$T" ] || [ "$(basename "$t" .sh)" = "test_$T" ] || continue
         echo "$t"
