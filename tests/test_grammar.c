@@ -421,6 +421,39 @@ static void test_words_hold_in_any_call(void **state)
     }
 }
 
+/* A string of JSON within a call held </parameter>, and its reader took the value to end there. */
+static void test_strings_in_calls_hold_no_tags(void **state)
+{
+    static const char tools[] =
+        "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"l\":"
+        "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}}}}]";
+    static const struct {
+        const char *text;
+        bool good;
+    } texts[] = {{"a <b> c<", true},          {"<p>x<\\/p>", true},   {"<<param>", true},
+                 {"</parameter>", false},     {"<</b>", false},       {"<parameter=l>", false},
+                 {"x<<parameter=", false},    {"<parameters=", true}, {"\\u003c/parameter>", true},
+                 {"<par\\\"ameter=</", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct both b;
+        struct mask *m;
+        struct err e = {0};
+        struct buf text = BUF_INIT;
+        open_both(&b, 't', tools, "f", GRAMMAR_ANSWER);
+        assert_ok(mask_open(b.t, &m, &e), e);
+        buf_printf(&text,
+                   "<tool_call>\n<function=f>\n<parameter=l>\n[\"%s\"]\n</parameter>\n</function>\n"
+                   "</tool_call>",
+                   texts[i].text);
+        if ((mask_feed(m, text.data, text.len, &e) == 0) != texts[i].good)
+            fail_msg("%s: %s", texts[i].text, e.msg);
+        mask_close(m);
+        close_both(&b);
+        buf_free(&text);
+    }
+}
+
 /* A grammar with as many ways as there are: an error, and soon. */
 static void test_ambiguous(void **state)
 {
@@ -636,6 +669,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_random_answers),
         cmocka_unit_test(test_thinking_then_calls),
         cmocka_unit_test(test_words_hold_in_any_call),
+        cmocka_unit_test(test_strings_in_calls_hold_no_tags),
         cmocka_unit_test(test_ambiguous),
         cmocka_unit_test(test_masks_are_exact),
         cmocka_unit_test(test_a_table_forgets_no_answer),

@@ -16,12 +16,11 @@ enum { DEPTH_MAX = 64, LENGTH_MAX = 10000 };
 
 static const char json_rules[] =
     "ws. ::= (\" \" | \"\\n\" \" \"{0,40})?\n"
-    "char. ::= [^\"\\\\\\x00-\\x1F\\x7F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" hex.)\n"
+    "escape. ::= \"\\\\\" ([\"\\\\/bfnrt] | \"u\" hex.)\n"
     "hex. ::= [1-9a-cA-Ce-fE-F] h. h. h. | \"0\" [1-9a-fA-F] h. h. | \"00\" [1-9a-fA-F] h."
     " | \"000\" [1-9a-fA-F] | [dD] [0-7] h. h."
     " | [dD] [89abAB] h. h. \"\\\\u\" [dD] [c-fC-F] h. h.\n"
     "h. ::= [0-9a-fA-F]\n"
-    "chars. ::= char. chars. | \"\\\"\"\n"
     "string. ::= \"\\\"\" chars.\n"
     "integer. ::= \"-\"? (\"0\" | [1-9] [0-9]{0,17})\n"
     "number. ::= \"-\"? (\"0\" | [1-9] [0-9]{0,17}) (\".\" [0-9]{1,20})?"
@@ -32,6 +31,9 @@ static const char json_rules[] =
     "member. ::= string. ws. \":\" ws. value. ws.\n"
     "object. ::= \"{\" ws. (member. (\",\" ws. member.)*)? \"}\"\n"
     "array. ::= \"[\" ws. (value. ws. (\",\" ws. value. ws.)*)? \"]\"\n";
+
+static const char plain_strings[] = "char. ::= [^\"\\\\\\x00-\\x1F\\x7F] | escape.\n"
+                                    "chars. ::= char. chars. | \"\\\"\"\n";
 
 static int write_part(struct schema_writer *w, const json_t *part, const char *where,
                       const char *key, struct buf *name); /* appends the name of a rule for it */
@@ -618,6 +620,10 @@ int schema_write(const struct grammar_spec *s, struct buf *out, struct err *e)
     }
     *w = (struct schema_writer){.e = e, .done = out, .made = made};
     buf_puts(out, json_rules);
+    if (s->tools)
+        schema_call_strings(out);
+    else
+        buf_puts(out, plain_strings);
     if (s->schema && !(s->tools && s->must_call)) {
         w->root = s->schema;
         w->lenient = s->lenient;

@@ -21,6 +21,8 @@ struct schema_writer {
 int schema_rule(struct schema_writer *w, const json_t *schema, const char *where, int *number);
 /* The rules calls. and free. (text with calls at its end) of a spec. */
 int schema_calls(struct schema_writer *w, const struct grammar_spec *s);
+/* Rules char. and chars. for JSON within calls: strings in which none of a call's tags is. */
+void schema_call_strings(struct buf *out);
 int schema_refuse(struct schema_writer *w, const char *where, const char *key);
 void schema_literal(struct buf *out, const char *s, size_t n);
 bool schema_requires(const json_t *schema, const char *key);

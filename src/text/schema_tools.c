@@ -192,6 +192,23 @@ static void put_free(struct buf *out)
         }
 }
 
+void schema_call_strings(struct buf *out)
+{
+    static const char tag[] = "<parameter=";
+    const char *rest = "\"\\\"\" | \"<\" lt1. | escape. chars.";
+    buf_printf(out,
+               "char. ::= [^\"\\\\\\x00-\\x1F\\x7F<] | escape.\n"
+               "chars. ::= [^\"\\\\\\x00-\\x1F\\x7F<] chars. | %s\n",
+               rest);
+    for (size_t i = 1; tag[i]; i++) { /* behind the first i of the tag; < and / begin all others */
+        buf_printf(out, "lt%zu. ::= [^\"\\\\\\x00-\\x1F\\x7F<%c%s] chars. | %s", i, tag[i],
+                   i == 1 ? "/" : "", rest);
+        if (tag[i + 1])
+            buf_printf(out, " | \"%c\" lt%zu.", tag[i], i + 1);
+        buf_putc(out, '\n');
+    }
+}
+
 int schema_calls(struct schema_writer *w, const struct grammar_spec *s)
 {
     struct buf names = BUF_INIT;

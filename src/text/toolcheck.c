@@ -92,6 +92,8 @@ static int check_schema(struct checker *c, const json_t *schema, int depth)
     }
     json_object_foreach(json_object_get(schema, "properties"), key, part)
     {
+        if (!rc) /* it is in the text of the parameter's value */
+            rc = check_text(c, key, strlen(key));
         if (!rc && depth < DEPTH_MAX)
             rc = check_schema(c, part, depth + 1);
     }
