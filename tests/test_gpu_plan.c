@@ -151,6 +151,31 @@ static void best_is_that_of_the_logits(void **state)
     aid_run_close(&r);
 }
 
+/* Whatever comes behind a rehearsal finds its kernels made. */
+static void a_rehearsal_makes_all_kernels(void **state)
+{
+    struct err e = {0};
+    struct aid_run r;
+    int32_t guess[2];
+    (void)state;
+    aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
+    struct gpu *g = (struct gpu *)r.g;
+    assert_ok(gpu_rehearse(g, &e), e);
+    const int made = device_kernels(g->device);
+    printf("note: %d kernels\n", made);
+    aid_run_prefill(&r, text, 64, 64, NULL);
+    for (int R = 1; R < 5; R++)
+        aid_run_feed(&r, text + 64, 12, R, NULL);
+    struct row rows[] = {{r.seq, 1}, {r.seq, 2}};
+    assert_ok(engine_step_best(r.g, rows, 2,
+                               &(struct best_job){r.vocab, NULL, NULL, (struct best[2]){{0}}}, &e),
+              e);
+    assert_ok(r.g->ops->commit(r.g, r.seq, 1, &e), e);
+    assert_ok(r.g->ops->draft(r.seq, 3, 2, guess, NULL, &e), e);
+    assert_int_equal(device_kernels(g->device), made);
+    aid_run_close(&r);
+}
+
 /* Of batches that are kept, and of those that pass. */
 static void time_goes_into_phases(void **state)
 {
@@ -178,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_shape_is_recorded_once),
         cmocka_unit_test(shapes_come_and_go),
         cmocka_unit_test(best_is_that_of_the_logits),
+        cmocka_unit_test(a_rehearsal_makes_all_kernels),
         cmocka_unit_test(time_goes_into_phases),
     };
     char name[] = "test", gpu[] = "gpu";

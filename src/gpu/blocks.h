@@ -129,6 +129,9 @@ int gpu_mtp_fill(struct gpu *g, const struct batch *cells, struct err *e);
 int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, float *logits,
                   struct err *e);
 
+/* gpu_batch_rehearse of a draft behind the first token of s. */
+int gpu_mtp_rehearse(struct sequence *s, struct err *e);
+
 /* --- blocks.c --- */
 
 /* scratch.hyper = S copies of each row's embedding. */

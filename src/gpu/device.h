@@ -134,6 +134,8 @@ struct kernel;
 int device_kernel(struct device *d, const char *name, const uint32_t *constants, int n,
                   const struct kernel **out, struct err *e);
 
+int device_kernels(const struct device *d); /* made so far; for tests */
+
 /* --- tapes --- */
 
 /* A recorded list of dispatches, submitted as often as wanted. */

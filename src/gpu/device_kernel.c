@@ -101,6 +101,15 @@ int device_kernel(struct device *d, const char *name, const uint32_t *constants,
     return 0;
 }
 
+int device_kernels(const struct device *d)
+{
+    int n = 0;
+    for (int i = 0; i < KERNEL_BUCKETS; i++)
+        for (const struct kernel *k = d->kernels[i]; k; k = k->next)
+            n++;
+    return n;
+}
+
 void kernel_free_all(struct device *d)
 {
     for (int i = 0; i < KERNEL_BUCKETS; i++)

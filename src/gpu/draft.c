@@ -131,3 +131,10 @@ int gpu_mtp_draft(struct sequence *s, int32_t next, int depth, int32_t *tokens, 
         memcpy(logits, gpu_back(g, g->scratch.logits_back), (size_t)depth * vocab * sizeof *logits);
     return 0;
 }
+
+int gpu_mtp_rehearse(struct sequence *s, struct err *e)
+{
+    struct batch b;
+    draft_rows(s->g, s, 0, 1, &b);
+    return gpu_batch_rehearse(s->g, &b, draft_record, e);
+}

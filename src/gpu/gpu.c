@@ -304,6 +304,66 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
     return 0;
 }
 
+/* --- at open: every kernel that steps, prefills, drafts and commits will ask for --- */
+
+static int rehearse_rows(struct sequence *s, int R, struct err *e)
+{
+    struct gpu *g = s->g;
+    struct row rows[ENGINE_ROWS_MAX];
+    struct batch b, cells;
+    for (int r = 0; r < R; r++)
+        rows[r] = (struct row){s, 0};
+    int rc = gpu_batch_of_rows(g, rows, R, &b, e);
+    if (rc)
+        return rc;
+    choose_heads(g, &b, NULL);
+    b.reach = s->ctx;
+    if (g->options.drafts && gpu_mtp_cells(g, &b, wide_of(g, &b), &cells))
+        b.cells = &cells;
+    return gpu_batch_rehearse(g, &b, step_record, e);
+}
+
+static int rehearse_tokens(struct sequence *s, int n, struct err *e)
+{
+    struct gpu *g = s->g;
+    struct batch b, cells;
+    memset(s->tokens, 0, (size_t)n * sizeof *s->tokens);
+    int rc = gpu_batch_of_tokens(g, s, s->tokens, n, &b, e);
+    if (rc)
+        return rc;
+    b.first_head = n - 1;
+    b.n_heads = 1;
+    b.reach = s->ctx;
+    if (g->options.drafts && gpu_mtp_cells(g, &b, g->scratch.hyper, &cells))
+        b.cells = &cells;
+    return gpu_batch_rehearse(g, &b, prefill_record, e);
+}
+
+/* Of rows that were never computed: what it leaves in s is not used. */
+static int rehearse_commit(struct sequence *s, int pending, struct err *e)
+{
+    s->pending = pending;
+    s->g->pending.rows += pending;
+    return gpu_sequence_commit(&s->g->base, s, 1, e);
+}
+
+int gpu_rehearse(struct gpu *g, struct err *e)
+{
+    const int ctx = g->options.ctx, chunk = g->base.chunk < ctx ? g->base.chunk : ctx;
+    struct sequence *s;
+    int rc = gpu_sequence_open(&g->base, ctx, &s, e);
+    if (rc)
+        return rc;
+    for (int R = 1; !rc && R <= ENGINE_ROWS_MAX && R <= ctx; R *= 2) /* kernels' sizes */
+        rc = rehearse_rows(s, R, e);
+    for (int n = chunk; !rc && n > ENGINE_ROWS_MAX / 2; n /= 8)
+        rc = rehearse_tokens(s, n, e);
+    rc = rc || ctx < 2 ? rc : rehearse_commit(s, 2, e);
+    rc = rc || !g->options.drafts ? rc : gpu_mtp_rehearse(s, e);
+    gpu_sequence_close(s);
+    return rc;
+}
+
 static bool gpu_lost(const struct engine *base)
 {
     return device_lost(((const struct gpu *)base)->device);

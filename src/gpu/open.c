@@ -35,6 +35,12 @@ int gpu_open(const struct weights *w, const struct engine_options *o, struct eng
     return gpu_open_tampered(w, o, NULL, 0, out, e);
 }
 
+/* A software device takes longer to make kernels than to run most of what they are for. */
+static bool rehearses(const struct gpu *g)
+{
+    return device_about(g->device)->kind != DEVICE_SOFTWARE && !g->options.observe;
+}
+
 /* With gpu_close undoing whatever was reached. */
 static int open_parts(struct gpu *g, const struct engine_options *o, struct err *e)
 {
@@ -49,6 +55,7 @@ static int open_parts(struct gpu *g, const struct engine_options *o, struct err 
     rc = rc ? rc : load_weights(g, e);
     rc = rc ? rc : open_stream(g, &b, &s, e);
     rc = rc ? rc : open_plans(g, e);
+    rc = rc || !rehearses(g) ? rc : gpu_rehearse(g, e);
     gpu_count_init(g);
     const struct identity_options id = {"gpu", g->options.expert_bits, g->options.mtp_norm,
                                         g->options.drafts};

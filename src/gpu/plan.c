@@ -371,3 +371,13 @@ int gpu_batch_run(struct gpu *g, struct batch *b, const struct plan_key *key, gp
     (void)gpu_wait(g, &ignored); /* what was started reads tables and records */
     return rc;
 }
+
+int gpu_batch_rehearse(struct gpu *g, struct batch *b, gpu_record *record, struct err *e)
+{
+    struct plan *r = oldest(g->plans);
+    g->plans->phase = PHASE_EMBED;
+    int rc = plan_record(g, b, r, record, e);
+    g->plans->recorded--;
+    r->n = 0;
+    return rc;
+}

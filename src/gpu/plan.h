@@ -52,6 +52,8 @@ uint64_t plans_recorded(const struct gpu *g); /* so far; for tests */
 typedef int gpu_record(struct gpu *g, struct batch *b, struct err *e);
 int gpu_batch_run(struct gpu *g, struct batch *b, const struct plan_key *key, gpu_record *record,
                   struct err *e);
+/* Records the batch for the sake of its kernels, and runs nothing. */
+int gpu_batch_rehearse(struct gpu *g, struct batch *b, gpu_record *record, struct err *e);
 /* Records a stop. Whether it has run when this returns: plan_passes. */
 int gpu_stop(struct gpu *g, struct batch *b, const struct stop *s, struct err *e);
 /* What is recorded runs at once, and is not kept. */

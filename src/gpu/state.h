@@ -295,6 +295,12 @@ enum room { ROOM_LOCAL, ROOM_SHARED, ROOM_BACK, ROOM_HOST, ROOMS };
 /* Device rooms have device addresses as their base. */
 void gpu_scratch_place(struct gpu *g, struct layout room[ROOMS]);
 
+/* --- gpu.c --- */
+
+/* Makes the kernels that steps, prefills and drafts need, so that the first is as fast as the
+ * others. */
+int gpu_rehearse(struct gpu *g, struct err *e);
+
 /* --- batch.c --- */
 
 /* Checks the rows and makes a batch and its tables of them; the sequences are as before. */
