@@ -244,12 +244,32 @@ static void moe_model_apply(struct moe_model *m)
     mem_free(y);
 }
 
-static void moe_is_right(int h, int inter, int shared_inter, int R)
+/* Logits of which the routes are the choice, whose weights then are the model's. */
+static void moe_logits(struct moe_model *m, float *logits)
+{
+    u32 want[K];
+    for (int r = 0; r < m->R; r++) {
+        float *row = logits + r * EXPERTS;
+        for (int ie = 0; ie < EXPERTS; ie++)
+            row[ie] = -1 - 0.01f * (float)(r * ie);
+        for (int k = 0; k < K; k++)
+            row[m->route[r * K + k]] = 2 - 0.7f * (float)k;
+        choose(row, EXPERTS, K, want);
+        assert_memory_equal(want, m->route + r * K, sizeof want);
+        weigh(row, EXPERTS, K, true, want, m->weight + r * K);
+    }
+}
+
+static void moe_is_right(int h, int inter, int shared_inter, int R, bool late)
 {
     struct moe_model m;
     struct err e = {0};
+    float logits[MOE_ROWS * EXPERTS];
+    u32 route[MOE_ROWS * K];
     moe_init(&m, h, inter, shared_inter, R);
     size_t rows = (size_t)R, n = rows * (size_t)h;
+    if (late)
+        moe_logits(&m, logits);
     for (int i = 0; i < 3; i++)
         model_put(&g, &m.shared.m[i]);
     struct gpu_moe x = {
@@ -263,8 +283,9 @@ static void moe_is_right(int h, int inter, int shared_inter, int R)
         .shared_inter = shared_inter,
         .q = aid_gpu_put(&g, m.q, rows * GPU_ACTS_BYTES((size_t)h)),
         .table = aid_gpu_put(&g, m.table, sizeof m.table),
-        .route = aid_gpu_put(&g, m.route, rows * K * 4),
-        .weight = aid_gpu_put(&g, m.weight, rows * K * 4),
+        .route = late ? aid_gpu_room(&g, rows * K * 4) : aid_gpu_put(&g, m.route, rows * K * 4),
+        .weight = late ? aid_gpu_room(&g, rows * K * 4) : aid_gpu_put(&g, m.weight, rows * K * 4),
+        .logits = late ? aid_gpu_put(&g, logits, rows * EXPERTS * 4) : 0,
         .open = aid_gpu_put(&g, m.open, rows * 4),
         .act = aid_gpu_room(&g, rows * K * GPU_ACTS_BYTES((size_t)inter)),
         .shared_act = aid_gpu_room(&g, rows * GPU_ACTS_BYTES((size_t)shared_inter)),
@@ -279,6 +300,8 @@ static void moe_is_right(int h, int inter, int shared_inter, int R)
     aid_gpu_end(&g);
     float *got = mem_array(n, 4);
     aid_gpu_get(&g, x.to, got, n * 4);
+    aid_gpu_get(&g, x.route, route, rows * K * 4);
+    assert_memory_equal(route, m.route, rows * K * 4);
     moe_model_apply(&m);
     for (size_t i = 0; i < n; i++)
         if (num_bits(got[i]) != num_bits(m.to[i]))
@@ -292,19 +315,21 @@ static void moe_is_right(int h, int inter, int shared_inter, int R)
 static void experts_are_right(void **state)
 {
     (void)state;
-    moe_is_right(128, 64, 64, 1);
-    moe_is_right(192, 64, 128, 17);
-    moe_is_right(1024, 128, 64, 2);
-    moe_is_right(1280, 320, 320, 1);
+    moe_is_right(128, 64, 64, 1, false);
+    moe_is_right(192, 64, 128, 17, false);
+    moe_is_right(1024, 128, 64, 2, false);
+    moe_is_right(1280, 320, 320, 1, false);
+    moe_is_right(128, 64, 64, 1, true); /* the choice is made on the way */
+    moe_is_right(192, 64, 128, 17, true);
 }
 
 /* From some rows on they are sorted by expert, and go in tiles. */
 static void experts_of_many_rows(void **state)
 {
     (void)state;
-    moe_is_right(128, 64, 64, 24);
-    moe_is_right(1088, 128, 64, 33);
-    moe_is_right(192, 192, 320, MOE_ROWS);
+    moe_is_right(128, 64, 64, 24, false);
+    moe_is_right(1088, 128, 64, 33, false);
+    moe_is_right(192, 192, 320, MOE_ROWS, false);
 }
 
 /* 8,192 rows of ten experts of 2,048 columns took 81,920 workgroups in a line, of which a device

@@ -14,10 +14,12 @@ int gpu_route_record(const struct gpu_route *x, struct err *e)
     const struct kernel *k;
     assert(x->K <= 64 && x->K <= x->E);
     int rc = gpu_linear_record(&in, p, 2, e);
-    rc = rc ? rc : device_kernel(x->d, "moe_route", constants, 3, &k, e);
+    tape_barrier(x->t);
+    if (rc || x->late)
+        return rc;
+    rc = device_kernel(x->d, "moe_route", constants, 3, &k, e);
     if (rc)
         return rc;
-    tape_barrier(x->t);
     tape_dispatch(x->t, k, &q, sizeof q, (struct grid){(u32)x->R, 1, 1});
     tape_barrier(x->t);
     return 0;
@@ -37,8 +39,9 @@ static u32 depth_of(const struct gpu_moe *x, u32 best)
 
 static int up_record(const struct gpu_moe *x, struct err *e)
 {
-    const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter, (u32)x->K,
-                             depth_of(x, 4)};
+    const u32 constants[] = {(u32)x->h,     (u32)x->inter,  (u32)x->shared_inter,
+                             (u32)x->K,     depth_of(x, 4), x->logits ? (u32)x->E : 1,
+                             x->logits != 0};
     const struct moe_up_params p = {.x = x->q,
                                     .table = x->table,
                                     .route = x->route,
@@ -46,10 +49,12 @@ static int up_record(const struct gpu_moe *x, struct err *e)
                                     .shared_act = x->shared_act,
                                     .gate = matrix_of(&x->gate),
                                     .up = matrix_of(&x->up),
+                                    .logits = x->logits,
+                                    .weight = x->weight,
                                     .R = (u32)x->R};
     int wide = x->inter > x->shared_inter ? x->inter : x->shared_inter;
     const struct kernel *k;
-    int rc = device_kernel(x->d, "moe_up", constants, 5, &k, e);
+    int rc = device_kernel(x->d, "moe_up", constants, 7, &k, e);
     if (rc)
         return rc;
     tape_dispatch(x->t, k, &p, sizeof p,
@@ -257,8 +262,14 @@ static int sorted_record(const struct gpu_moe *x, struct err *e)
     return rc;
 }
 
+bool gpu_moe_chooses(int R, bool norm)
+{
+    return R < SORT_ROWS && norm;
+}
+
 int gpu_moe_record(const struct gpu_moe *x, struct err *e)
 {
+    assert(!x->logits || gpu_moe_chooses(x->R, true));
     assert(x->h % 64 == 0 && x->inter % 64 == 0 && x->shared_inter % 64 == 0);
     if (x->R >= SORT_ROWS)
         return sorted_record(x, e);

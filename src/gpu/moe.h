@@ -17,6 +17,7 @@ struct gpu_route {
     struct tape *t;
     int R, E, K;
     bool norm; /* weights over the sum of the K */
+    bool late; /* the choice is left to gpu_moe_record */
     u64 x, q;  /* [R][h]: f32, and as activations */
     struct gpu_matrix router, shared_gate;
     u64 logits, open;  /* f32 [R][E], f32 [R] */
@@ -31,12 +32,15 @@ struct gpu_moe {
     int R, E, K, h, inter, shared_inter;
     u64 q;                            /* activations [R][h] */
     u64 table, route, weight, open;   /* u64 [E]; as above */
+    u64 logits;                       /* route and weight are yet to be made of these; 0: not */
     u64 act, shared_act;              /* room: activations [R][K][inter], [R][shared_inter] */
     u64 room;                         /* gpu_moe_room bytes */
     u64 to;                           /* f32 [R][h] */
     struct gpu_matrix gate, up, down; /* the shared expert, Q4 */
     int depth; /* for measuring: groups of weights under way in a lane; 0: as is best */
 };
+/* Whether gpu_moe_record can make the choice of R rows. */
+bool gpu_moe_chooses(int R, bool norm);
 /* Bytes of x->room for x->R rows, or fewer. */
 size_t gpu_moe_room(const struct gpu_moe *x);
 /* Workgroups of moe_act for rows of n columns: 65,535 in a line at most. */

@@ -1,18 +1,22 @@
 // silu(gate x) * up x of the K experts of each row and of the shared one, as activations: 64
-// columns in a workgroup.
+// columns in a workgroup. Which experts those are is there, or, where there are logits, found by every
+// workgroup for itself, which costs less than a dispatch of its own.
 // Grid: x = max(INTER, SHARED) / 64, y = R * K pairs of a row and an expert, then R rows of the
 // shared expert.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "gpu/product.glsl"
 
 layout(local_size_x = 512) in;
-layout(push_constant, std430) uniform Params { moe_up_params p; };
 layout(constant_id = 1) const uint H = 2560;
 layout(constant_id = 2) const uint INTER = 640;
 layout(constant_id = 3) const uint SHARED = 640;
 layout(constant_id = 4) const uint K = 10;
 layout(constant_id = 5) const uint DEPTH = 2; // groups of weights under way, of each output
+layout(constant_id = 6) const uint E = 512; // of p.logits
+layout(constant_id = 7) const bool CHOOSE = false; // weights are over the sum of the K
+#include "gpu/choose.glsl"
+#include "gpu/product.glsl"
+layout(push_constant, std430) uniform Params { moe_up_params p; };
 
 // Outputs are 64 of gate, then 64 of up; a team has OUTS of them.
 const uint GROUPS = H / 64, TEAM = GPU_LANES(H), PER = (GROUPS + TEAM - 1) / TEAM;
@@ -69,6 +73,23 @@ void products(Weights gate, Weights up, uint64_t x, uint from, uint bits)
             part[o * TEAMS * TEAM + LANE] = acc[o];
 }
 
+// The expert of a pair. One workgroup of a row leaves what it chose to those that come later.
+uint expert_of(uint pair)
+{
+    if (!CHOOSE)
+        return Words(p.route).v[pair];
+    choose(p.logits + uint64_t(pair / K) * E * 4);
+    uint ie = chosen[pair % K];
+    if (pair % K == 0 && gl_WorkGroupID.x == 0) {
+        choose_exp();
+        if (LANE < K) {
+            WordsOut(p.route).v[pair + LANE] = chosen[LANE];
+            FloatsOut(p.weight).v[pair + LANE] = choose_weight(0.0, true);
+        }
+    }
+    return ie;
+}
+
 void main()
 {
     uint from = gl_WorkGroupID.x * 64, pair = gl_WorkGroupID.y, r = pair / K, bits = 4;
@@ -76,7 +97,7 @@ void main()
     uint64_t to = p.act + uint64_t(pair) * GPU_ACTS_BYTES(INTER);
     Weights gate, up;
     if (pair < p.R * K) {
-        uint64_t entry = Addresses(p.table).v[Words(p.route).v[pair]];
+        uint64_t entry = Addresses(p.table).v[expert_of(pair)];
         if (entry == 0 || from >= INTER)
             return;
         gate = record_weights(entry, 0, INTER * H);

@@ -139,9 +139,10 @@ struct moe_up_params {
     u64 x, table, route; /* activations [R][h]; u64 [E]; u32 [R][K] */
     u64 act, shared_act; /* activations [R][K][inter], [R][shared_inter] */
     GPU_STRUCT(moe_matrix) gate, up;
+    u64 logits, weight; /* [R][E] that the choice is made of; f32 [R][K], written with route */
     u32 R, pad;
 };
-GPU_SIZE(moe_up_params, 96);
+GPU_SIZE(moe_up_params, 112);
 
 /* Pairs r * K + k by expert, and tiles of them. */
 struct moe_sort_params {

@@ -15,6 +15,13 @@
 #include "gpu/moe.h"
 #include "gpu/plan.h"
 
+/* Whether the choice is nobody's business but that of the kernels that follow. */
+static bool chosen_late(const struct gpu *g, int R)
+{
+    return g->experts.resident && !g->options.observe &&
+           gpu_moe_chooses(R, g->base.weights->config.norm_topk);
+}
+
 /* to = the router's choice for R rows of x. */
 static int route(struct gpu *g, const struct moe_weights *w, const struct gpu_acts *x, int R,
                  const struct routes *to, struct err *e)
@@ -26,6 +33,7 @@ static int route(struct gpu *g, const struct moe_weights *w, const struct gpu_ac
                                 .E = c->E,
                                 .K = c->K,
                                 .norm = c->norm_topk,
+                                .late = chosen_late(g, R),
                                 .x = x->x,
                                 .q = x->q,
                                 .router = gpu_matrix_of(g, &w->router),
@@ -79,6 +87,7 @@ static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, 
         .route = r->route + picks * sizeof(u32),
         .weight = r->route_w + picks * sizeof(float),
         .open = r->open + at * sizeof(float),
+        .logits = chosen_late(g, n) ? r->router : 0,
         .act = m->act,
         .shared_act = m->shared_act,
         .room = m->many,
