@@ -106,6 +106,29 @@ static void test_against_plain(void **state)
     printf("note: %d choices equal to the plain sampler's\n", n);
 }
 
+/* The last of a flat tail far below the best, which hardly any draw comes to: those that do. */
+static void test_far_tail(void **state)
+{
+    (void)state;
+    const struct sample_options o = {.temperature = 0.5, .top_p = 1, .repetition = 1, .seed = 77};
+    struct sampler *s = open_sampler(o);
+    float logits[V];
+    int count[V] = {0}, n_far = 0;
+    for (int i = 0; i < V; i++)
+        logits[i] = i == 333 ? 4 : -4.5f + 0.0001f * (float)(i * 37 % 101);
+    for (uint64_t pos = 0; pos < 300000; pos++) {
+        const double u = rng_unit_at(77, pos);
+        if (u < 0.99999)
+            continue;
+        int want = plain_choose(&o, logits, count, u);
+        assert_int_equal(choose(s, logits, pos), want);
+        n_far += want != 333;
+    }
+    printf("note: %d draws from the tail\n", n_far);
+    assert_true(n_far > 0);
+    sampler_close(s);
+}
+
 /* 200,000 draws over eight kept tokens: chi-square with 7 degrees of freedom stays under its 99.9 %
  * point. The draws are fixed by the seeds, so this either always passes or never. */
 static void test_distribution(void **state)
@@ -401,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_plain),
+        cmocka_unit_test(test_far_tail),
         cmocka_unit_test(test_distribution),
         cmocka_unit_test(test_function_of_seed_and_position),
         cmocka_unit_test(test_ties_and_padding),

@@ -1,8 +1,9 @@
 /* Choosing a token from logits: see sample.h, and docs/numerics.md for order and ties.
  *
  * Candidates live in a heap with the best one (largest logit, then lowest id) on top. The filters
- * keep a prefix of the descending order, so only that prefix is ever taken off the heap: with the
- * usual settings some twenty of a quarter million. */
+ * keep a prefix of the descending order, so only that prefix is ever taken off the heap. With
+ * top-k, and greedy, no more than k candidates are kept at all, the worst of them on top while
+ * logits are looked through: some twenty of a quarter million. */
 #include "runner/sample.h"
 
 #include <math.h>
@@ -20,9 +21,12 @@ struct candidate {
 struct sampler {
     struct sample_options o;
     int vocab, n_used;
-    /* [n_candidates <= n_used]; taken ones gather behind the first n_heap. */
+    /* [n_candidates <= n_used]. While they are ranked the first n_near, those that are not far from
+     * the best, are a heap of n_heap and the ones taken off it. In order of ids until there are too
+     * many to keep, or until they are ranked. */
     struct candidate *heap;
-    int n_candidates, n_heap;
+    int n_candidates, n_near, n_heap;
+    bool cut;                            /* there were more candidates than are kept */
     double top;                          /* the largest logit of a candidate */
     int32_t *count;                      /* [vocab] occurrences in prompt and answer */
     double *bias;                        /* [n_used], or NULL */
@@ -32,6 +36,7 @@ struct sampler {
 
 static int take_biases(struct sampler *s, const struct sample_options *o, struct err *e);
 static int gather(struct sampler *s, const float *logits, uint64_t position, struct err *e);
+static bool better(struct candidate a, struct candidate b);
 static int32_t best(const struct sampler *s);
 static int32_t draw(struct sampler *s, double u);
 
@@ -175,11 +180,57 @@ static const uint32_t *ask_constraint(struct sampler *s)
     return c->mask(c->ctx, s->allowed, s->n_used) ? s->allowed : NULL;
 }
 
-/* The candidates, in order of ids, with their logits after penalties and biases; the top one. */
+/* x at i of a heap of n and down to where it belongs; above others: better, or worse, than they. */
+static void sift_down(struct candidate *h, int n, int i, bool worst_first)
+{
+    struct candidate x = h[i];
+    for (int child = 2 * i + 1; child < n; child = 2 * i + 1) {
+        if (child + 1 < n && better(h[child + 1], h[child]) != worst_first)
+            child++;
+        if (better(h[child], x) == worst_first)
+            break;
+        h[i] = h[child];
+        i = child;
+    }
+    h[i] = x;
+}
+
+static void heapify(struct candidate *h, int n, bool worst_first)
+{
+    for (int i = n / 2 - 1; i >= 0; i--)
+        sift_down(h, n, i, worst_first);
+}
+
+/* How many candidates can matter. */
+static int most_kept(const struct sampler *s)
+{
+    const int k = s->o.temperature > 0 ? s->o.top_k : 1;
+    return k && k < s->n_used ? k : s->n_used;
+}
+
+/* One more candidate, of a higher id than those before. */
+static void keep(struct sampler *s, int most, struct candidate c)
+{
+    if (s->n_candidates < most) {
+        s->heap[s->n_candidates++] = c;
+        return;
+    }
+    if (!s->cut)
+        heapify(s->heap, most, true);
+    s->cut = true;
+    if (!better(c, s->heap[0]))
+        return;
+    s->heap[0] = c;
+    sift_down(s->heap, most, 0, true);
+}
+
+/* The candidates that can matter, with their logits after penalties and biases; the top one. */
 static int gather(struct sampler *s, const float *logits, uint64_t position, struct err *e)
 {
     const uint32_t *allowed = ask_constraint(s);
+    const int most = most_kept(s);
     s->n_candidates = 0;
+    s->cut = false;
     for (int i = 0; i < s->n_used; i++) {
         if (!isfinite(logits[i]))
             return ERR(e, E_NONFINITE,
@@ -187,7 +238,7 @@ static int gather(struct sampler *s, const float *logits, uint64_t position, str
                        "computation failed there; check the store with `cherenkov verify`",
                        i, (unsigned long long)position, (double)logits[i]);
         if (!allowed || allowed[i / 32] >> (i % 32) & 1)
-            s->heap[s->n_candidates++] = (struct candidate){penalised(s, i, logits[i]), i};
+            keep(s, most, (struct candidate){penalised(s, i, logits[i]), i});
     }
     if (!s->n_candidates)
         return ERR(e, E_UNSUPPORTED,
@@ -205,7 +256,6 @@ static bool better(struct candidate a, struct candidate b)
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/* While the array is in order of ids. */
 static int32_t best(const struct sampler *s)
 {
     struct candidate top = s->heap[0];
@@ -215,37 +265,39 @@ static int32_t best(const struct sampler *s)
     return top.id;
 }
 
-static void sift_down(struct candidate *h, int n, int i)
+static void rank_first(struct sampler *s, int n)
 {
-    struct candidate x = h[i];
-    for (int child = 2 * i + 1; child < n; child = 2 * i + 1) {
-        if (child + 1 < n && better(h[child + 1], h[child]))
-            child++;
-        if (!better(h[child], x))
-            break;
-        h[i] = h[child];
-        i = child;
-    }
-    h[i] = x;
+    s->n_near = s->n_heap = n;
+    heapify(s->heap, n, false);
 }
 
-static void heapify(struct sampler *s)
+/* Ranks those that a draw hardly ever goes beyond: a tail of a quarter million need not be a heap
+ * for that. */
+static void rank_near(struct sampler *s)
 {
-    s->n_heap = s->n_candidates;
-    for (int i = s->n_candidates / 2 - 1; i >= 0; i--)
-        sift_down(s->heap, s->n_candidates, i);
+    const double least = s->top - 16 * s->o.temperature; /* weights of 1e-7 and more */
+    int n = 0;
+    for (int i = 0; i < s->n_candidates; i++)
+        if (s->heap[i].logit >= least) {
+            const struct candidate c = s->heap[i];
+            s->heap[i] = s->heap[n];
+            s->heap[n++] = c;
+        }
+    rank_first(s, n);
 }
 
 /* The candidate of a rank, 0 the best. Taken ones are kept behind the heap, best last. */
 static struct candidate ranked(struct sampler *s, int rank)
 {
-    while (s->n_candidates - s->n_heap <= rank) {
+    if (rank >= s->n_near)
+        rank_first(s, s->n_candidates);
+    while (s->n_near - s->n_heap <= rank) {
         struct candidate top = s->heap[0];
         s->heap[0] = s->heap[--s->n_heap];
-        sift_down(s->heap, s->n_heap, 0);
+        sift_down(s->heap, s->n_heap, 0, false);
         s->heap[s->n_heap] = top;
     }
-    return s->heap[s->n_candidates - 1 - rank];
+    return s->heap[s->n_near - 1 - rank];
 }
 
 /* How likely a candidate is beside the best one, whose logit is s->top. */
@@ -270,16 +322,16 @@ static int cut(struct sampler *s, int n, double *mass)
 }
 
 /* u in [0, 1) falls on one of the candidates kept. Masses are summed in descending order; that of
- * all tokens, which are not sorted for it, in order of ids. */
+ * all candidates there are, which are not sorted for it, in order of ids. */
 static int32_t draw(struct sampler *s, double u)
 {
     const struct sample_options *o = &s->o;
-    int n = o->top_k && o->top_k < s->n_candidates ? o->top_k : s->n_candidates;
+    int n = s->n_candidates;
     double mass = 0, at = 0;
-    for (int i = 0; n == s->n_candidates && i < n; i++)
+    for (int i = 0; !s->cut && i < n; i++)
         mass += weight(s, s->heap[i]);
-    heapify(s);
-    for (int i = 0; n < s->n_candidates && i < n; i++)
+    rank_near(s);
+    for (int i = 0; s->cut && i < n; i++)
         mass += weight(s, ranked(s, i));
     if (o->top_p < 1 || o->min_p > 0)
         n = cut(s, n, &mass);
