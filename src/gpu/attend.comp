@@ -2,10 +2,10 @@
 // order, with the part's own largest score. src/cpu/qsa.c has the equations.
 //
 // A workgroup does up to AT_ONCE query heads that share a kv head, so that a cell is read once for
-// all of them. Scores: keys go through shared memory in steps of two groups, one of each half of the
-// dimensions; an invocation has POSITIONS positions, QUERIES heads and a half, and the halves are
-// neighbours. Values: an invocation has four dimensions, all heads and every SHARE-th position; the
-// shares are added in ascending order. No bit depends on AT_ONCE.
+// all of them. Scores: keys go through shared memory in steps of two groups, one of each half of
+// the dimensions; an invocation has POSITIONS positions, QUERIES heads and a half, and the halves
+// are neighbours. Values: an invocation has four dimensions, all heads and every SHARE-th position;
+// the shares are added in ascending order. No bit depends on AT_ONCE.
 //
 // Grid: x = parts * ceil(heads of a kv head / AT_ONCE), y = kv heads, z = rows under way.
 #version 460

@@ -1,11 +1,11 @@
 // Gated DeltaNet between its input products and its output product, for HEADS value heads of one
-// segment, row after row: src/cpu/deltanet.c has the equations. For a few rows; many rows take three
-// dispatches instead, deltanet_rows.comp, deltanet_chain.comp and deltanet_gate.comp.
+// segment, row after row: src/cpu/deltanet.c has the equations. For a few rows; many rows take
+// three dispatches instead, deltanet_rows.comp, deltanet_chain.comp and deltanet_gate.comp.
 //
 // A state [DK][DV] lives in registers from its first row to its last: TEAM invocations share a
 // column, each with PER key dimensions. Columns of neighbours are neighbours in memory. Rows come
-// in tiles of at most TILE: what does not depend on the state (convolution, norms, gates) is done for
-// a whole tile at once; the scan itself costs two barriers a row.
+// in tiles of at most TILE: what does not depend on the state (convolution, norms, gates) is done
+// for a whole tile at once; the scan itself costs two barriers a row.
 //
 // Sums: of a head's squares 32 lanes and a tree; over key dimensions PER in a chain, then TEAM
 // ascending. No bit depends on tiles or on how many rows or segments there are.

@@ -1,6 +1,6 @@
-// What the forms of the DeltaNet scan share, one for a few rows (deltanet.comp) and three dispatches
-// for many (deltanet_rows.comp, deltanet_chain.comp, deltanet_gate.comp): what does not depend on the
-// state. For a kernel with NK, NV, DK, DV.
+// What the forms of the DeltaNet scan share, one for a few rows (deltanet.comp) and three
+// dispatches for many (deltanet_rows.comp, deltanet_chain.comp, deltanet_gate.comp): what does not
+// depend on the state. For a kernel with NK, NV, DK, DV.
 const uint KEY_CHANNELS = NK * DK, VALUES = NV * DV, WIDTH = 2 * KEY_CHANNELS + VALUES;
 
 gpu_segment segment;

@@ -1,7 +1,7 @@
-// The scan of gated DeltaNet for many rows, the state itself, from what deltanet_rows.comp left. The
-// columns of a state do not know of one another, so a workgroup has COLS of them; TEAM neighbours
-// share one, each with PER key dimensions in registers, and meet without a barrier. Sums go in the
-// orders of deltanet.comp. y takes the place of the value.
+// The scan of gated DeltaNet for many rows, the state itself, from what deltanet_rows.comp left.
+// The columns of a state do not know of one another, so a workgroup has COLS of them; TEAM
+// neighbours share one, each with PER key dimensions in registers, and meet without a barrier. Sums
+// go in the orders of deltanet.comp. y takes the place of the value.
 //
 // Grid: x = NV * DV / COLS, y = segments.
 #version 460

@@ -1,9 +1,10 @@
-// The scan of gated DeltaNet for many rows, the part before the state: convolutions, norms and gates
-// of all rows, to p.room (GPU_DELTANET_ROOM floats a row: queries, keys, values, gates). The orders
-// of deltanet.comp.
+// The scan of gated DeltaNet for many rows, the part before the state: convolutions, norms and
+// gates of all rows, to p.room (GPU_DELTANET_ROOM floats a row: queries, keys, values, gates). The
+// orders of deltanet.comp.
 //
-// A team of 32 invocations does a unit of a row: DK channels (queries and keys are a unit a head), or
-// the gates of 32 heads. Grid: x = ceil(units / 8), y = the most rows of a segment, z = segments.
+// A team of 32 invocations does a unit of a row: DK channels (queries and keys are a unit a head),
+// or the gates of 32 heads.
+// Grid: x = ceil(units / 8), y = the most rows of a segment, z = segments.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 const uint LANES = 256;
