@@ -214,6 +214,7 @@ static int moe(struct bench *b, struct err *e)
                         .gate = matrix(b, MATRIX_Q4, INTER, H),
                         .up = matrix(b, MATRIX_Q4, INTER, H),
                         .down = matrix(b, MATRIX_Q4, H, INTER),
+                        .bits = 4,
                         .depth = b->depth};
     x.room = room_take(b, gpu_moe_room(&x));
     return gpu_moe_record(&x, e);
@@ -274,7 +275,7 @@ static int scan_rows(struct bench *b, struct err *e)
 static int rate(struct bench *b, int what, struct err *e)
 {
     enum { GROUPS = 256, WORKGROUPS = 4224, INVOCATIONS = 512 };
-    const struct gpu_tile_shape s = {.cols = H, .rows = ROWS, .outputs = 10240, .bits = what};
+    const struct gpu_tile_shape s = {.cols = H, .rows = ROWS, .bits = what};
     const struct rate_params p = {room_take(b, WORKGROUPS * INVOCATIONS * 4), GROUPS, 1};
     struct gpu_tiling t;
     int rc = gpu_tiling_make(b->d, "rate", &s, &t, e);

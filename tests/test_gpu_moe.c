@@ -189,9 +189,11 @@ struct moe_model {
     float weight[MOE_ROWS * K], open[MOE_ROWS], *to;
 };
 
-static void moe_init(struct moe_model *m, int h, int inter, int shared_inter, int R)
+/* same: bits of all records; 0: several */
+static void moe_init(struct moe_model *m, int h, int inter, int shared_inter, int R, int same)
 {
-    static const int bits[EXPERTS] = {4, 3, 2, 4, 3};
+    const int bits[EXPERTS] = {same ? same : 4, same ? same : 3, same ? same : 2, 4,
+                               same ? same : 3};
     static const u64 tag[5] = {0, 0, GPU_RECORD_Q2, GPU_RECORD_Q3, 0};
     size_t row = GPU_ACTS_BYTES((size_t)h);
     float *x = mem_array((size_t)h, 4);
@@ -260,13 +262,13 @@ static void moe_logits(struct moe_model *m, float *logits)
     }
 }
 
-static void moe_is_right(int h, int inter, int shared_inter, int R, bool late)
+static void moe_is_right(int h, int inter, int shared_inter, int R, bool late, int same)
 {
     struct moe_model m;
     struct err e = {0};
     float logits[MOE_ROWS * EXPERTS];
     u32 route[MOE_ROWS * K];
-    moe_init(&m, h, inter, shared_inter, R);
+    moe_init(&m, h, inter, shared_inter, R, same);
     size_t rows = (size_t)R, n = rows * (size_t)h;
     if (late)
         moe_logits(&m, logits);
@@ -293,6 +295,7 @@ static void moe_is_right(int h, int inter, int shared_inter, int R, bool late)
         .gate = matrix_of(&m.shared.m[0]),
         .up = matrix_of(&m.shared.m[1]),
         .down = matrix_of(&m.shared.m[2]),
+        .bits = same,
     };
     x.room = aid_gpu_room(&g, gpu_moe_room(&x));
     aid_gpu_begin(&g);
@@ -315,21 +318,24 @@ static void moe_is_right(int h, int inter, int shared_inter, int R, bool late)
 static void experts_are_right(void **state)
 {
     (void)state;
-    moe_is_right(128, 64, 64, 1, false);
-    moe_is_right(192, 64, 128, 17, false);
-    moe_is_right(1024, 128, 64, 2, false);
-    moe_is_right(1280, 320, 320, 1, false);
-    moe_is_right(128, 64, 64, 1, true); /* the choice is made on the way */
-    moe_is_right(192, 64, 128, 17, true);
+    moe_is_right(128, 64, 64, 1, false, 0);
+    moe_is_right(192, 64, 128, 17, false, 0);
+    moe_is_right(1024, 128, 64, 2, false, 0);
+    moe_is_right(1280, 320, 320, 1, false, 0);
+    moe_is_right(128, 64, 64, 1, true, 0); /* the choice is made on the way */
+    moe_is_right(192, 64, 128, 17, true, 0);
 }
 
 /* From some rows on they are sorted by expert, and go in tiles. */
 static void experts_of_many_rows(void **state)
 {
     (void)state;
-    moe_is_right(128, 64, 64, 24, false);
-    moe_is_right(1088, 128, 64, 33, false);
-    moe_is_right(192, 192, 320, MOE_ROWS, false);
+    moe_is_right(128, 64, 64, 24, false, 0);
+    moe_is_right(1088, 128, 64, 33, false, 0);
+    moe_is_right(192, 192, 320, MOE_ROWS, false, 0);
+    moe_is_right(192, 64, 64, 40, false, 4);
+    moe_is_right(128, 64, 64, 24, false, 3);
+    moe_is_right(128, 64, 64, 25, false, 2);
 }
 
 /* 8,192 rows of ten experts of 2,048 columns took 81,920 workgroups in a line, of which a device

@@ -85,10 +85,8 @@ static int cut_tiles(const struct gpu_linear *l, const struct group *g,
                      const struct gpu_linear_form *f, struct cut *c, struct err *e)
 {
     const struct gpu_matrix *m = &g->p[0]->m;
-    struct gpu_tile_shape s = {.cols = m->cols, .rows = f->rows, .bits = bits_of(m->format)};
+    const struct gpu_tile_shape s = {.cols = m->cols, .rows = f->rows, .bits = bits_of(m->format)};
     struct gpu_tiling t;
-    for (int i = 0; i < g->n; i++)
-        s.outputs = g->p[i]->m.rows > s.outputs ? g->p[i]->m.rows : s.outputs;
     int rc = gpu_tiling_make(l->d, "linear", &s, &t, e);
     *c = (struct cut){t.k, t.outputs, t.rows};
     return rc;

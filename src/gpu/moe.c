@@ -202,7 +202,7 @@ static int routed_record(const struct gpu_moe *x, const struct room *r, const st
                          u32 n_tiles, struct err *e)
 {
     const struct gpu_tile_shape s = {
-        .cols = w->cols, .rows = tile_rows(x), .outputs = w->outputs * w->n_matrices};
+        .cols = w->cols, .rows = tile_rows(x), .bits = x->bits, .experts = true};
     const struct moe_tile_params p = {.x = w->q,
                                       .to = r->routed,
                                       .table = x->table,
@@ -239,7 +239,8 @@ static int sorted_record(const struct gpu_moe *x, struct err *e)
     const struct routed up = {x->q, x->h, x->inter, x->K, 0, 2};
     const struct routed down = {x->act, x->inter, x->h, 1, 2, 1};
     struct gpu_tiling t;
-    const struct gpu_tile_shape s = {.cols = x->h, .rows = tile_rows(x), .outputs = 2 * x->inter};
+    const struct gpu_tile_shape s = {
+        .cols = x->h, .rows = tile_rows(x), .bits = x->bits, .experts = true};
     int rc = gpu_tiling_make(x->d, "moe", &s, &t, e);
     if (rc)
         return rc;

@@ -15,7 +15,7 @@ void main()
     if (entry == 0) // was cut
         return;
     tile_m = record_weights(entry, p.matrix + im, p.elements);
-    tile_bits = record_bits(entry);
+    tile_bits = BITS != 0 ? BITS : record_bits(entry);
     first_out = gl_WorkGroupID.x % blocks * BLOCK;
     n_outs = min(BLOCK, p.outputs - first_out);
     [[unroll]] for (uint i = 0; i < X_LOADS; i++) {

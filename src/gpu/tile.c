@@ -22,17 +22,18 @@ static int dot_constants(const struct device_info *d, const struct gpu_tile_shap
 /* Matrices: how many subgroups, and the rows and outputs of each. Experts have tiles of 32 rows at
  * most: many have few rows, and what a tile lacks is computed all the same.
  *
- * H200, 337330a, 4,096 rows, subgroups x rows x outputs, rows of a tile: 10,240 outputs of 2,560
- * columns 51.5 T products a second with 8 x 32 x 32, 64, and 57.7 with 4 x 32 x 64, 64; experts
- * 7.1 ms with the former, 6.3 with the latter, 5.5 with 4 x 32 x 32, 32. */
+ * H200, c93e414, bench_gpu_kernels with 4,096 rows, subgroups x rows x outputs, rows of a tile:
+ * 8 x 32 x 32, 64 and 4 x 32 x 64, 64 are the same where outputs are many; where they are few
+ * (hyper read) the latter takes 1.10 ms, 8 x 32 x 16, 64 takes 1.22. Experts take 7.6 ms with the
+ * first, 6.8 with the second, 6.0 with 4 x 32 x 32, 32. */
 static int matrix_constants(const struct device_info *d, const struct gpu_tile_shape *s,
                             struct gpu_tiling *t, u32 *to)
 {
     const struct device_matrix *m = &d->matrix;
-    const bool experts = s->bits == 0, large = s->rows > 32 && s->outputs > 512;
+    const bool large = s->rows > 32;
     u32 subgroups = large ? 4 : 8, rows = s->rows > 16 ? 32 : 16;
-    u32 outs = !large ? 16 : experts ? 32 : 64;
-    t->rows = s->rows > 32 && !experts ? 64 : rows;
+    u32 outs = !large ? 16 : s->experts ? 32 : 64;
+    t->rows = large && !s->experts ? 64 : rows;
     t->outputs = outs * subgroups / (t->rows / rows);
     const u32 constants[] = {subgroups * (u32)d->subgroup,
                              (u32)s->cols,

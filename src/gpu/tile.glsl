@@ -39,7 +39,8 @@ const uint UNITS = 5, UNIT_BYTES = 16;
 
 shared UNIT codes[BLOCK * UNITS];
 shared UNIT high[TILE * UNITS], low[TILE * UNITS];
-shared vec2 of_w[BLOCK], of_x[TILE]; // scale and bias, scale and sum
+// Bits of floats, because a matrix of them goes like one of sums.
+shared int w_scale[BLOCK], w_bias[BLOCK], x_scale[TILE], x_sum[TILE];
 
 // What an invocation brings of a group: halves of rows of weights, quarters of rows of activations.
 const uint W_LOADS = (2 * BLOCK + THREADS - 1) / THREADS;
@@ -132,19 +133,23 @@ void tile_store()
     }
     [[unroll]] for (uint i = 0; i < S_LOADS; i++) {
         uint at = i * THREADS + LANE;
-        if (at < BLOCK)
-            of_w[at] = next_of_w[i];
-        if (at < TILE)
-            of_x[at] = next_of_x[i];
+        if (at < BLOCK) {
+            w_scale[at] = floatBitsToInt(next_of_w[i].x);
+            w_bias[at] = floatBitsToInt(next_of_w[i].y);
+        }
+        if (at < TILE) {
+            x_scale[at] = floatBitsToInt(next_of_x[i].x);
+            x_sum[at] = floatBitsToInt(next_of_x[i].y);
+        }
     }
 }
 
 // The sum of a group's products, with scale and bias w of the weights, scale and sum x of the
 // activations, as group_add in product.glsl.
-float tile_add(float acc, int all, vec2 w, vec2 x)
+float tile_add(float acc, int all, ivec2 w, ivec2 x)
 {
-    precise float a = acc + float(all) * x.x * w.x;
-    precise float b = a + w.y * x.y;
+    precise float a = acc + float(all) * intBitsToFloat(x.x) * intBitsToFloat(w.x);
+    precise float b = a + intBitsToFloat(w.y) * intBitsToFloat(x.y);
     return b;
 }
 

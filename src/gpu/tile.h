@@ -11,11 +11,12 @@ struct gpu_tiling {
     u32 rows, outputs; /* of a workgroup */
 };
 
-/* What is multiplied: up to `rows` rows that go with the same weights, matrices of at most
- * `outputs` outputs and `cols` columns. */
+/* What is multiplied: up to `rows` rows that go with the same weights, matrices of `cols`
+ * columns. */
 struct gpu_tile_shape {
-    int cols, rows, outputs;
-    int bits; /* of weights; 0: records say it */
+    int cols, rows;
+    int bits;     /* of weights; 0: records say it */
+    bool experts; /* "moe": tiles of their own shape */
 };
 
 /* name: "linear" or "moe". */

@@ -36,8 +36,9 @@ void tile_group()
     [[unroll]] for (uint o = 0; o < OUTS; o++)
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             uint i = o * ROWS + r;
-            acc[i] = tile_add(acc[i], 256 * highs[i] + lows[i], of_w[o0 + 16 * o],
-                              of_x[r0 + 16 * r]);
+            uint at = o0 + 16 * o, row = r0 + 16 * r;
+            acc[i] = tile_add(acc[i], 256 * highs[i] + lows[i], ivec2(w_scale[at], w_bias[at]),
+                              ivec2(x_scale[row], x_sum[row]));
         }
 }
 

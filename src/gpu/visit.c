@@ -95,6 +95,7 @@ static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, 
         .gate = gpu_matrix_of(g, &w->gate),
         .up = gpu_matrix_of(g, &w->up),
         .down = gpu_matrix_of(g, &w->down),
+        .bits = g->options.miss_bits ? 0 : g->options.expert_bits,
     };
     return gpu_moe_record(&x, e);
 }

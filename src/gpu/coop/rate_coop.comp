@@ -48,9 +48,9 @@ void room_fill()
         low[i] = UNIT((i + p.seed) * 0xC2B2AE35u);
     }
     for (uint i = LANE; i < BLOCK; i += THREADS)
-        of_w[i] = vec2(1.0 / float(i + p.seed), 0.5);
+        w_scale[i] = w_bias[i] = floatBitsToInt(1.0 / float(i + p.seed));
     for (uint i = LANE; i < TILE; i += THREADS)
-        of_x[i] = vec2(1.0 / float(i + p.seed), 2.0);
+        x_scale[i] = x_sum[i] = floatBitsToInt(1.0 / float(i + p.seed));
 }
 
 void main()

@@ -56,7 +56,15 @@ void tile_group()
             coopMatLoad(highs[m * STEPS + s], high, at, UNITS, gl_CooperativeMatrixLayoutRowMajor);
             coopMatLoad(lows[m * STEPS + s], low, at, UNITS, gl_CooperativeMatrixLayoutRowMajor);
         }
+    SUMS_OF xs[MT], xt[MT];
+    [[unroll]] for (uint m = 0; m < MT; m++) {
+        coopMatLoad(xs[m], x_scale, first_row + m * MM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(xt[m], x_sum, first_row + m * MM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    }
     [[unroll]] for (uint n = 0; n < NT; n++) {
+        SUMS_OF ws, wb;
+        coopMatLoad(ws, w_scale, first_col + n * MN, 0, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(wb, w_bias, first_col + n * MN, 0, gl_CooperativeMatrixLayoutRowMajor);
         OUTS_OF q[STEPS];
         [[unroll]] for (uint s = 0; s < STEPS; s++)
             coopMatLoad(q[s], codes, (first_col + n * MN) * UNITS + s * MK / UNIT_BYTES, UNITS,
@@ -69,8 +77,8 @@ void tile_group()
             }
             [[unroll]] for (uint i = 0; i < ELEMENTS; i++) {
                 uint at = (n * MT + m) * ELEMENTS + i;
-                acc[at] = tile_add(acc[at], 256 * h[i] + l[i], of_w[first_col + n * MN + col_of[i]],
-                                   of_x[first_row + m * MM + row_of[i]]);
+                acc[at] = tile_add(acc[at], 256 * h[i] + l[i], ivec2(ws[i], wb[i]),
+                                   ivec2(xs[m][i], xt[m][i]));
             }
         }
     }
