@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "stream/stream.h"
 #include "tests/aid_cpu.h"
 #include "tests/aid_test.h"
 
 enum { CTX = 64, TEXT = 24, PROMPT = 16 };
 
 static const struct engine_ops *engine;
+static struct engine_options options;
 static struct aid_packed packed;
 static int32_t text[TEXT];
 static float *want, *got; /* [vocab] logits of the last token */
@@ -20,6 +22,7 @@ static int set_up(void **state)
 {
     (void)state;
     aid_packed_open(&packed, GOLDENS "micro/mlx4");
+    options = aid_run_defaults;
     aid_tokens(3, packed.w.config.vocab, TEXT, text);
     want = mem_array((size_t)packed.w.config.vocab, sizeof *want);
     got = mem_array((size_t)packed.w.config.vocab, sizeof *got);
@@ -55,7 +58,7 @@ static int live(const char *fault, float *logits, struct err *e)
     struct engine *g;
     struct sequence *s = NULL;
     setenv("CHERENKOV_DEVICE_FAULT", fault, 1);
-    int rc = engine->open(&packed.w, &aid_run_defaults, &g, e);
+    int rc = engine->open(&packed.w, &options, &g, e);
     unsetenv("CHERENKOV_DEVICE_FAULT");
     if (rc)
         return rc;
@@ -64,6 +67,8 @@ static int live(const char *fault, float *logits, struct err *e)
     if (rc) { /* and stays so */
         struct err again = {0};
         const struct row row = {s, text[0]};
+        if (s)
+            g->ops->sequence_reset(s);
         if (s && rc == -E_IO)
             assert_int_equal(g->ops->step(g, &row, 1, NULL, got, &again), -E_IO);
     }
@@ -127,11 +132,39 @@ static void late(void **state)
     check("late", nth, 3, E_IO);
 }
 
+/* The same with experts on the device, in the pool and on the disk, and copies between all of them
+ * under way; lost at each of eight starts one after another, so at each kind of start. */
+static void lost_between_tiers(void **state)
+{
+    const struct expert_layout *x = &packed.store->manifest.experts;
+    struct err e = {0};
+    struct engine *g;
+    int copies = 0;
+    (void)state;
+    assert_ok(engine->open(&packed.w, &options, &g, &e), e);
+    options.device_memory =
+        engine->counters(g)->device_fixed_bytes + 20 * stream_slot_bytes(packed.store, 4, 0);
+    options.pool_slots = x->n_layers * x->E - 30;
+    engine->close(g);
+    for (int nth = 92; nth < 100; nth++) {
+        char fault[32];
+        snprintf(fault, sizeof fault, "lost:%d", nth);
+        err_clear(&e);
+        assert_int_equal(live(fault, got, &e), -E_IO);
+        copies += strstr(e.msg, "starting a copy") != NULL;
+    }
+    assert_in_range(copies, 1, 7);
+    err_clear(&e);
+    assert_ok(live("", got, &e), e);
+    aid_same_floats(got, want, (size_t)packed.w.config.vocab, "in three tiers");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_fails), cmocka_unit_test(no_memory), cmocka_unit_test(no_kernel),
-        cmocka_unit_test(lost),          cmocka_unit_test(late),
+        cmocka_unit_test(nothing_fails), cmocka_unit_test(no_memory),
+        cmocka_unit_test(no_kernel),     cmocka_unit_test(lost),
+        cmocka_unit_test(late),          cmocka_unit_test(lost_between_tiers),
     };
     char name[] = "test", gpu[] = "gpu";
     char *argv[] = {name, gpu};

@@ -210,10 +210,7 @@ static int take_records(struct gpu *g, int il, int n, bool keep, struct err *e)
 
 void gpu_visit_close(struct gpu *g)
 {
-    for (int i = 0; i < g->experts.n_uses; i++)
-        if (g->options.cut_weak <= 0 || !stream_was_cut(g->stream, i))
-            stream_done(g->stream, i);
-    if (g->experts.n_uses)
+    if (g->experts.n_uses) /* also of what never came, when something failed half way */
         stream_end(g->stream);
     g->experts.n_uses = 0;
 }
