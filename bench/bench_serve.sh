@@ -14,10 +14,10 @@
 #
 # STORE (full-shape weights: `cherenkov synth tests/data/vectors/config.json DIR --layers 8
 # --mtp no --ngram-base 20011 --tokenizer models/demo`, 12.5 GB; without it the demonstration model
-# alone is measured), ROUNDS=5, THREADS=2, TOKENS=48 of an answer.
+# alone is measured), ENGINE=cpu, ROUNDS=5, THREADS=2, TOKENS=48 of an answer.
 set -euo pipefail
 : "${CHERENKOV_BUILD:=build/release}" "${CHERENKOV_BIN:=$CHERENKOV_BUILD/cherenkov}"
-: "${ROUNDS:=5}" "${THREADS:=2}" "${TOKENS:=48}" "${STORE:=}"
+: "${ENGINE:=cpu}" "${ROUNDS:=5}" "${THREADS:=2}" "${TOKENS:=48}" "${STORE:=}"
 parts=${*:-overhead together disk turn}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/cherenkov-bench-XXXXXX")
 server=
@@ -35,7 +35,7 @@ ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
 
 start() { # STORE flags
     "$CHERENKOV_BIN" serve "$1" --listen 127.0.0.1:0 --no-ranking --threads "$THREADS" \
-        --drafts 0 "${@:2}" 2>"$dir/log" &
+        --drafts 0 --engine "$ENGINE" "${@:2}" 2>"$dir/log" &
     server=$!
     until grep -q 'cherenkov: ready' "$dir/log"; do
         kill -0 "$server" || { cat "$dir/log" >&2; exit 1; }
@@ -60,8 +60,9 @@ used() { cat /proc/"$1"/task/*/schedstat | awk '{ n += $1 } END { printf "%.0f\n
 # Processor time of the program, in nanoseconds.
 run_used() { # STORE TOKENS flags
     local times
-    times=$( { TIMEFORMAT='%U %S'; time "$CHERENKOV_BIN" run "$1" --raw --greedy --ignore-eos \
-        --threads "$THREADS" --drafts 0 --no-ranking --max-tokens "$2" "${@:3}" "$(words 3 8)" \
+    times=$( { TIMEFORMAT='%U %S'; time "$CHERENKOV_BIN" run "$1" --engine "$ENGINE" \
+        --raw --greedy --ignore-eos --threads "$THREADS" --drafts 0 --no-ranking \
+        --max-tokens "$2" "${@:3}" "$(words 3 8)" \
         >"$dir/out" 2>"$dir/err"; } 2>&1)
     awk '{ printf "%.0f", ($1 + $2) * 1e9 }' <<<"$times"
 }
@@ -134,8 +135,9 @@ together() {
 }
 
 bench_rate() { # SEQUENCES SLOTS: median tok/s of decoding
-    "$CHERENKOV_BIN" bench "$STORE" --threads "$THREADS" --prompt-tokens 8 --tokens "$TOKENS" \
-        --sequences "$1" --repetitions 3 --pool-slots "$2" 2>/dev/null |
+    "$CHERENKOV_BIN" bench "$STORE" --engine "$ENGINE" --threads "$THREADS" \
+        --prompt-tokens 8 --tokens "$TOKENS" --sequences "$1" --repetitions 3 --pool-slots "$2" \
+        2>/dev/null |
         awk '/^decode/ { print $5 }'
 }
 disk() {
