@@ -224,8 +224,11 @@ static void terminal_ends(struct terminal *t, int status)
 {
     int how = 0;
     struct termios mode;
-    for (int ms = 0; ms < WAIT_MS && waitpid(t->pid, &how, WNOHANG) == 0; ms += 20)
-        (void)terminal_read(t, 20);
+    pid_t ended = 0;
+    for (int ms = 0; ms < WAIT_MS && (ended = waitpid(t->pid, &how, WNOHANG)) == 0; ms += 20)
+        if (!terminal_read(t, 20))
+            usleep(20000); /* a terminal that nobody has open any more makes no one wait */
+    assert_int_equal(ended, t->pid);
     assert_true(WIFEXITED(how));
     assert_int_equal(WEXITSTATUS(how), status);
     assert_int_equal(tcgetattr(t->fd, &mode), 0);
