@@ -22,7 +22,7 @@ static int dot_constants(const struct device_info *d, const struct gpu_tile_shap
 /* Matrices: how many subgroups, and the rows and outputs of each. Experts have tiles of 32 rows at
  * most: many have few rows, and what a tile lacks is computed all the same.
  *
- * H200, c93e414, bench_gpu_kernels with 4,096 rows, subgroups x rows x outputs, rows of a tile:
+ * H200, b988a7f, bench_gpu_kernels with 4,096 rows, subgroups x rows x outputs, rows of a tile:
  * 8 x 32 x 32, 64 and 4 x 32 x 64, 64 are the same where outputs are many; where they are few
  * (hyper read) the latter takes 1.10 ms, 8 x 32 x 16, 64 takes 1.22. Experts take 7.6 ms with the
  * first, 6.8 with the second, 6.0 with 4 x 32 x 32, 32. */
