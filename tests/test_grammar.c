@@ -388,6 +388,20 @@ static void test_thinking_then_calls(void **state)
     }
 }
 
+/* Whether a required call of the tool "f" may have this text. */
+static void expect_call(const char *tools, const char *text, bool good)
+{
+    struct both b;
+    struct mask *m;
+    struct err e = {0};
+    open_both(&b, 't', tools, "f", GRAMMAR_ANSWER);
+    assert_ok(mask_open(b.t, &m, &e), e);
+    if ((mask_feed(m, text, strlen(text), &e) == 0) != good)
+        fail_msg("%s: %s", text, e.msg);
+    mask_close(m);
+    close_both(&b);
+}
+
 /* Words of an enum hold in required calls of tools that are not strict: with alternatives that are
  * no text, or other values beside them, any text was taken. */
 static void test_words_hold_in_any_call(void **state)
@@ -404,19 +418,12 @@ static void test_words_hold_in_any_call(void **state)
         {"left", "x", true}, {"right", "x", true}, {"up", "x", false}, {"left", "1", false}};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        struct both b;
-        struct mask *m;
-        struct err e = {0};
         struct buf text = BUF_INIT;
-        open_both(&b, 't', tools, "f", GRAMMAR_ANSWER);
-        assert_ok(mask_open(b.t, &m, &e), e);
         buf_printf(&text,
                    "<tool_call>\n<function=f>\n<parameter=w>\n%s\n</parameter>\n<parameter=v>\n%s\n"
                    "</parameter>\n</function>\n</tool_call>",
                    texts[i].w, texts[i].v);
-        assert_int_equal(mask_feed(m, text.data, text.len, &e) == 0, texts[i].good);
-        mask_close(m);
-        close_both(&b);
+        expect_call(tools, buf_str(&text), texts[i].good);
         buf_free(&text);
     }
 }
@@ -436,20 +443,12 @@ static void test_strings_in_calls_hold_no_tags(void **state)
                  {"<par\\\"ameter=</", false}};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        struct both b;
-        struct mask *m;
-        struct err e = {0};
         struct buf text = BUF_INIT;
-        open_both(&b, 't', tools, "f", GRAMMAR_ANSWER);
-        assert_ok(mask_open(b.t, &m, &e), e);
         buf_printf(&text,
                    "<tool_call>\n<function=f>\n<parameter=l>\n[\"%s\"]\n</parameter>\n</function>\n"
                    "</tool_call>",
                    texts[i].text);
-        if ((mask_feed(m, text.data, text.len, &e) == 0) != texts[i].good)
-            fail_msg("%s: %s", texts[i].text, e.msg);
-        mask_close(m);
-        close_both(&b);
+        expect_call(tools, buf_str(&text), texts[i].good);
         buf_free(&text);
     }
 }
