@@ -174,7 +174,7 @@ static void take_logits(const struct gpu *g, const struct batch *b, const bool *
     const size_t vocab = (size_t)g->base.weights->config.vocab;
     const float *made = gpu_back(g, g->scratch.logits_back);
     for (int i = 0; i < b->n_heads; i++) {
-        const size_t r = (size_t)(b->first_head + i);
+        const size_t r = (size_t)b->first_head + (size_t)i;
         if (!want || want[r])
             memcpy(logits + r * vocab, made + (size_t)i * vocab, vocab * sizeof *logits);
     }

@@ -192,7 +192,7 @@ async function showsErrors() {
     await say(page, 'word '.repeat(5000));
     await ended(page);
     assert.match(await page.textContent('.error'),
-        /too long for the model.*context holds 4096.*Begin a new one/);
+        /too long for the model.*context holds, 4096.*Begin a new one/);
     await page.click('#new');
     const fails = async (fulfil, says) => {
         await page.route(chat, fulfil);
