@@ -1,5 +1,6 @@
 /* Engine "gpu": steps and drafts are recorded once for a shape, not for each of them; and rows that
- * nobody asks for cost no logits and change none. */
+ * nobody asks for cost no logits and change none.
+ * Runs in release alone. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,6 +1,7 @@
 /* Over HTTP, on the demonstration model and the cpu engine, a request says the same to the byte
  * alone and among others, cold, from a state kept in memory and from one on disk, with any drafts,
- * and also when the server was killed while it saved, or finds its files damaged. */
+ * and also when the server was killed while it saved, or finds its files damaged.
+ * Runs in release alone. */
 #include "tests/aid_serve.h"
 
 #include <signal.h>

@@ -146,7 +146,7 @@ static void test_a_request_that_runs_may_end(void **state)
 {
     struct aid_server s;
     struct aid_answer a;
-    static const char body[] = "{\"prompt\": \"Once\", \"max_tokens\": 400, \"ignore_eos\": true}";
+    static const char body[] = "{\"prompt\": \"Once\", \"max_tokens\": 200, \"ignore_eos\": true}";
     char text[256];
     (void)state;
     aid_serve(&s, store, NULL);
