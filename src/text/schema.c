@@ -156,23 +156,30 @@ static int put_array(struct schema_writer *w, const json_t *schema, const char *
     return rc;
 }
 
-/* A bound, rounded into the range where it need not be whole; E_UNSUPPORTED of a fraction. */
+/* A bound, as large as a number may be written where it is none; E_UNSUPPORTED of a fraction where
+ * it must be whole, and of one that no number as we write them keeps to. */
 static int bound_of(struct schema_writer *w, const json_t *schema, const char *where,
                     const char *key, bool whole, int64_t *out)
 {
     const json_t *v = json_object_get(schema, key);
-    const double real = json_number_value(v), most = (double)NUMBER_MAX;
+    const bool least = key[1] == 'i';
+    const double real = json_number_value(v), most = (double)NUMBER_MAX; /* is 10^18 */
     if (!v)
         return 0;
     if (!json_is_number(v))
         return ERR(w->e, E_FORMAT, "schema: %s: %s must be a number", where, key);
     if (!whole && real != floor(real))
         return schema_refuse(w, where,
-                             key[1] == 'i' ? "minimum with a fraction" : "maximum with a fraction");
-    const double round = key[1] == 'i' ? ceil(real) : floor(real);
-    *out = round >= most ? NUMBER_MAX : round <= -most ? -NUMBER_MAX : (int64_t)round;
-    if (json_is_integer(v) && round > -most && round < most)
+                             least ? "minimum with a fraction" : "maximum with a fraction");
+    const double round = least ? ceil(real) : floor(real);
+    *out = round >= most ? INT64_MAX : round <= -most ? INT64_MIN : (int64_t)round;
+    if (json_is_integer(v))
         *out = json_integer_value(v);
+    if (least ? *out > NUMBER_MAX : *out < -NUMBER_MAX)
+        return schema_refuse(w, where,
+                             least ? "minimum of more than 18 digits"
+                                   : "maximum below all numbers of 18 digits");
+    *out = *out > NUMBER_MAX ? NUMBER_MAX : *out < -NUMBER_MAX ? -NUMBER_MAX : *out;
     return 0;
 }
 
@@ -187,7 +194,7 @@ static int put_number(struct schema_writer *w, const char *type, const json_t *s
     if (lo > hi)
         return ERR(w->e, E_FORMAT, "schema: %s: no %s lies between minimum and maximum", where,
                    type);
-    if (lo == -NUMBER_MAX && hi == NUMBER_MAX)
+    if (!json_object_get(schema, "minimum") && !json_object_get(schema, "maximum"))
         buf_printf(w->out, "%s. ", type);
     else
         schema_range(w->out, lo, hi, whole);
