@@ -34,6 +34,7 @@ median() {
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
 
 start() { # STORE flags
+    : >"$dir/log" # the last server was ready too
     "$CHERENKOV_BIN" serve "$1" --listen 127.0.0.1:0 --no-ranking --threads "$THREADS" \
         --drafts 0 --engine "$ENGINE" "${@:2}" 2>"$dir/log" &
     server=$!
