@@ -132,7 +132,7 @@ gain() { # NAME STORE flags; sets $gained
 }
 together() {
     gain "together, demo" "$dir/demo"
-    [ -z "$STORE" ] || gain "together, full-shape, resident" "$STORE"
+    [ -z "$STORE" ] || gain "together, full-shape, resident" "$STORE" --pool-slots $((512 * 8))
 }
 
 bench_rate() { # SEQUENCES SLOTS: median tok/s of decoding
