@@ -144,40 +144,34 @@ void reads_start_record(struct stream *st, int slot, enum cause cause, int bits)
                                                                .user = op});
 }
 
-void reads_start_rows(struct stream *st, int from, int to, uint64_t off, size_t len)
+/* A piece of ngram.bin, whose last block may end early. */
+static void start_ngram(struct stream *st, struct op *op, uint8_t *to, uint64_t off, size_t len)
 {
-    struct op *op = op_take(st, OP_ROWS, CAUSE_NGRAM);
-    uint64_t left = st->store->ngram.size - off; /* the last block of the file may end early */
-    op->from = from;
-    op->to = to;
+    const uint64_t left = st->store->ngram.size - off;
     op->generation = st->rows.generation;
     op->off = off;
     op->len = len;
-    counters_add(&st->counters->reads[CAUSE_NGRAM][0], len / READER_ALIGN);
+    counters_add(&st->counters->reads[op->cause][0], len / READER_ALIGN);
     st->reader->ops->submit(st->reader,
                             &(struct read_request){.file = st->rows.file,
                                                    .off = off,
-                                                   .to = op->room,
+                                                   .to = to,
                                                    .len = len,
                                                    .want = left < len ? (size_t)left : len,
                                                    .user = op});
 }
 
+void reads_start_rows(struct stream *st, int from, int to, uint64_t off, size_t len)
+{
+    struct op *op = op_take(st, OP_ROWS, CAUSE_NGRAM);
+    op->from = from;
+    op->to = to;
+    start_ngram(st, op, op->room, off, len);
+}
+
 void reads_start_table(struct stream *st, enum cause cause, uint64_t off, size_t len)
 {
-    struct op *op = op_take(st, OP_TABLE, cause);
-    const uint64_t left = st->store->ngram.size - off;
-    op->generation = st->rows.generation;
-    op->off = off;
-    op->len = len;
-    counters_add(&st->counters->reads[cause][0], len / READER_ALIGN);
-    st->reader->ops->submit(st->reader,
-                            &(struct read_request){.file = st->rows.file,
-                                                   .off = off,
-                                                   .to = st->table.data + off,
-                                                   .len = len,
-                                                   .want = left < len ? (size_t)left : len,
-                                                   .user = op});
+    start_ngram(st, op_take(st, OP_TABLE, cause), st->table.data + off, off, len);
 }
 
 static int take_ended(struct stream *st, bool wait)
