@@ -118,6 +118,26 @@ static void assert_honest(void)
     assert_ok(aid_verify(dir, &e), e);
 }
 
+/* A byte behind the last record of a copy was not noticed. */
+static void test_longer(void **state)
+{
+    struct lowbit_report r;
+    struct err e = {0};
+    (void)state;
+    assert_ok(make(false, &r, &e), e);
+    for (int bits = 2; bits <= 3; bits++) {
+        struct store *s = open_store();
+        const char *path = aid_path(dir, records_file(bits));
+        const off_t size = (off_t)s->records[bits].map.size;
+        store_close(s);
+        assert_int_equal(truncate(path, size + 1), 0);
+        assert_int_equal(aid_verify(dir, &e), -E_DIFFER);
+        assert_int_equal(truncate(path, size), 0);
+        err_clear(&e);
+        assert_ok(aid_verify(dir, &e), e);
+    }
+}
+
 static void fail_until_done(enum file_fault kind, int code)
 {
     long n = 1, attempts = 0;
@@ -289,10 +309,11 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_memory_faults), cmocka_unit_test(test_interrupt),
-        cmocka_unit_test(test_kills),         cmocka_unit_test(test_program),
-        cmocka_unit_test(test_verify),        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_bytes),     cmocka_unit_test(test_longer),
+        cmocka_unit_test(test_faults),    cmocka_unit_test(test_memory_faults),
+        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_kills),
+        cmocka_unit_test(test_program),   cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

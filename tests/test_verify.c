@@ -16,6 +16,10 @@
 
 #define MICRO GOLDENS "micro/mlx4"
 
+static const char *const texts[] = {"chat_template.jinja", "config.json", "generation_config.json",
+                                    "tokenizer.json", "tokenizer_config.json"};
+enum { N_TEXTS = sizeof texts / sizeof texts[0] };
+
 static char *tmp, *store;
 
 static int set_up(void **state)
@@ -78,7 +82,7 @@ static void test_whole(void **state)
     assert_ok(verify_store(store, 2, &r, &e), e);
     assert_int_equal(r.n_damaged, 0);
     assert_int_equal(r.n_unsummed, 0);
-    assert_int_equal(r.n_pieces, 291 + 80 + 1);
+    assert_int_equal(r.n_pieces, 291 + 80 + 1 + N_TEXTS);
     verify_free(&r);
 }
 
@@ -190,7 +194,7 @@ static void test_lengths(void **state)
 static void test_no_sums(void **state)
 {
     (void)state;
-    const char *path = aid_path(store, "manifest.json");
+    const char *path = aid_path(store, "manifest.json"), *noted = aid_path(store, "texts.xxh3");
     struct err e = {0};
     struct buf old = BUF_INIT, text = BUF_INIT;
     struct verify_report r;
@@ -204,9 +208,10 @@ static void test_no_sums(void **state)
     assert_int_equal(json_object_del(root, "checksums"), 0);
     assert_ok(json_print(root, JSON_INDENT(2), &text, &e), e);
     aid_write(path, text.data, text.len);
+    assert_int_equal(rename(noted, aid_path(tmp, "aside")), 0);
     assert_ok(verify_store(store, 2, &r, &e), e);
     assert_int_equal(r.n_pieces, 0);
-    assert_int_equal(r.n_unsummed, 372);
+    assert_int_equal(r.n_unsummed, 372 + N_TEXTS);
     verify_free(&r);
     json_array_remove(json_object_get(root, "dense"), 0);
     buf_clear(&text);
@@ -214,9 +219,97 @@ static void test_no_sums(void **state)
     aid_write(path, text.data, text.len);
     expect_damage("missing", "lacks tensor language_model.lm_head.biases");
     aid_write(path, old.data, old.len);
+    assert_int_equal(rename(aid_path(tmp, "aside"), noted), 0);
     json_decref(root);
     buf_free(&old);
     buf_free(&text);
+}
+
+/* The bytes of a text, and a finding when they are others. */
+static void change_text(const char *name)
+{
+    const char *path = aid_path(store, name);
+    struct err e = {0};
+    struct buf b = BUF_INIT;
+    char says[80];
+    assert_ok(file_read_all(path, 1 << 26, &b, &e), e);
+    snprintf(says, sizeof says, "%s: does not have its checksum", name);
+    buf_putc(&b, '\n');
+    aid_write(path, b.data, b.len);
+    expect_damage("a byte more", says);
+    aid_write(path, b.data, b.len - 2);
+    if (strcmp(name, "config.json") != 0) /* one that does not parse is refused before */
+        expect_damage("cut", says);
+    aid_write(path, b.data, b.len - 1);
+    buf_free(&b);
+}
+
+/* A damaged tokenizer or template went unnoticed: verify looked at no text at all. */
+static void test_texts_of_the_store(void **state)
+{
+    (void)state;
+    struct verify_report r;
+    struct err e = {0};
+    for (int i = 0; i < N_TEXTS; i++)
+        change_text(texts[i]);
+    assert_int_equal(rename(aid_path(store, texts[3]), aid_path(tmp, "aside")), 0);
+    expect_damage("gone", "tokenizer.json: is not there, and texts.xxh3 names it");
+    assert_int_equal(rename(aid_path(tmp, "aside"), aid_path(store, texts[3])), 0);
+    aid_write(aid_path(store, "LICENSE"), "free", 4);
+    expect_damage("another", "LICENSE: is not in texts.xxh3");
+    assert_int_equal(unlink(aid_path(store, "LICENSE")), 0);
+    assert_ok(verify_store(store, 2, &r, &e), e);
+    verify_free(&r);
+}
+
+/* The file of the texts' checksums is itself one that may be damaged. */
+static void test_noted_texts(void **state)
+{
+    (void)state;
+    const char *path = aid_path(store, "texts.xxh3");
+    struct err e = {0};
+    struct buf b = BUF_INIT;
+    for (uint64_t at = 0, n = size_of("texts.xxh3"); at < n; at += 5) {
+        flip("texts.xxh3", at);
+        int rc = aid_verify(store, &e);
+        flip("texts.xxh3", at);
+        if (rc != -E_DIFFER)
+            fail_msg("texts.xxh3: byte %llu changed and nobody noticed", (unsigned long long)at);
+        err_clear(&e);
+    }
+    assert_ok(file_read_all(path, 1 << 20, &b, &e), e);
+    aid_write(path, b.data, (size_t)(strchr(b.data, '\n') + 1 - b.data));
+    assert_int_equal(aid_verify(store, &e), -E_DIFFER);
+    assert_non_null(strstr(e.msg, "in 4 texts; copy them from the checkpoint"));
+    assert_int_equal(unlink(path), 0);
+    expect_damage("no file", "texts.xxh3: is not there, and manifest.json names it");
+    aid_write(path, b.data, b.len);
+    buf_free(&b);
+}
+
+static void test_accept(void **state)
+{
+    (void)state;
+    const char *const verify[] = {"cherenkov", "verify", store, NULL}, *const accept[] = {
+                                                                           "cherenkov", "verify",
+                                                                           "--accept-texts", store,
+                                                                           NULL};
+    struct aid_output o;
+    aid_write(aid_path(store, "NOTICE.txt"), "mine", 4);
+    aid_run(verify, NULL, &o);
+    assert_int_equal(o.status, 4);
+    assert_non_null(strstr(buf_str(&o.err), "differs from what was packed in 1 text; "));
+    aid_output_free(&o);
+    for (int i = 0; i < 2; i++) {
+        aid_run(i ? verify : accept, NULL, &o);
+        assert_int_equal(o.status, 0);
+        assert_non_null(strstr(buf_str(&o.err), "verified 378 pieces"));
+        aid_output_free(&o);
+    }
+    assert_int_equal(unlink(aid_path(store, "NOTICE.txt")), 0);
+    aid_run(accept, NULL, &o);
+    assert_int_equal(o.status, 0);
+    aid_output_free(&o);
 }
 
 static void test_command(void **state)
@@ -226,7 +319,7 @@ static void test_command(void **state)
     struct aid_output o;
     aid_run(argv, NULL, &o);
     assert_int_equal(o.status, 0);
-    assert_non_null(strstr(buf_str(&o.err), "verified 372 pieces"));
+    assert_non_null(strstr(buf_str(&o.err), "verified 377 pieces"));
     aid_output_free(&o);
     flip("dense.bin", 5);
     flip("ngram.bin", 5);
@@ -270,10 +363,12 @@ static void test_parse_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),   cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_edges),   cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_lengths), cmocka_unit_test(test_no_sums),
-        cmocka_unit_test(test_command), cmocka_unit_test(test_parse_sums),
+        cmocka_unit_test(test_whole),       cmocka_unit_test(test_texts_of_the_store),
+        cmocka_unit_test(test_noted_texts), cmocka_unit_test(test_accept),
+        cmocka_unit_test(test_flips),       cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_texts),       cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_no_sums),     cmocka_unit_test(test_command),
+        cmocka_unit_test(test_parse_sums),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

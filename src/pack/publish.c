@@ -8,9 +8,9 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "pack/sums.h"
+#include "pack/texts.h"
 
-#define METADATA_BYTES_MAX ((uint64_t)256 << 20)
-#define JSON_FLAGS         (JSON_INDENT(2) | JSON_ENSURE_ASCII)
+#define JSON_FLAGS (JSON_INDENT(2) | JSON_ENSURE_ASCII)
 
 static int replace_in(const char *dir, const char *name, const struct buf *b, struct err *e);
 
@@ -42,17 +42,6 @@ int publish_check(const struct plan *p, const char *dir, struct err *e)
     expected_free(&list);
     mem_free(path);
     return rc;
-}
-
-static bool is_metadata(const char *name)
-{
-    size_t n = strlen(name);
-    if (strncmp(name, "LICENSE", 7) == 0 || strncmp(name, "NOTICE", 6) == 0)
-        return true;
-    if (strncmp(name, "tokenizer", 9) == 0)
-        return n > 5 && strcmp(name + n - 5, ".json") == 0;
-    return strcmp(name, "config.json") == 0 || strcmp(name, "chat_template.jinja") == 0 ||
-           strcmp(name, "generation_config.json") == 0;
 }
 
 /* What is about to be published must read back as what was planned. */
@@ -91,14 +80,14 @@ static int copy_one(void *ctx, const char *name, struct err *e)
     const struct copying *c = ctx;
     bool config = strcmp(name, "config.json") == 0;
     struct buf text = BUF_INIT;
-    if (!is_metadata(name) || (config && !c->plan))
+    if (!texts_is_text(name) || (config && !c->plan))
         return 0;
     char *from = file_join(c->from, name), *to = file_join(c->dir, name);
     int rc = from && to ? 0 : ERR(e, E_NOMEM, "out of memory copying %s", name);
     if (!rc && !file_is_dir(from) && !file_exists(to)) {
         bool changed = config && c->plan->config_changed;
         rc = changed ? print_json(c->plan->config_root, &text, e)
-                     : file_read_all(from, METADATA_BYTES_MAX, &text, e);
+                     : file_read_all(from, TEXTS_BYTES_MAX, &text, e);
         if (!rc)
             rc = file_replace(to, buf_str(&text), text.len, e);
     }
@@ -224,6 +213,7 @@ static json_t *manifest(const struct plan *p, const uint64_t *sum, uint64_t sums
     json_object_set_new(sums, "algorithm", json_string("xxh3-64"));
     json_object_set_new(sums, "file", json_string(SUMS_FILE));
     json_object_set_new(sums, "xxh3", json_string(sums_hex(sums_sum, hex)));
+    json_object_set_new(sums, "texts", json_string(TEXTS_FILE));
     json_object_set_new(root, "version", json_integer(MANIFEST_VERSION));
     json_object_set_new(root, "source_dir", json_string(p->target.source_dir));
     json_object_set_new(root, "dense", dense);
@@ -251,7 +241,9 @@ int publish_manifest(const struct plan *p, const struct pieces *pieces, const ui
     char hex[SUMS_HEX];
     uint64_t seal;
     json_t *root = NULL;
-    int rc = sums_make(pieces, sum, &sums, e);
+    int rc = texts_note(dir, e);
+    if (!rc)
+        rc = sums_make(pieces, sum, &sums, e);
     if (!rc)
         rc = replace_in(dir, SUMS_FILE, &sums, e); /* syncs dir, and so the names of all files */
     if (!rc) {

@@ -8,14 +8,14 @@
 /* Whether dir can become the store of this plan: E_FORMAT when a config.json is there already,
  * which is never overwritten, and describes another model. */
 int publish_check(const struct plan *p, const char *dir, struct err *e);
-/* Copies config.json, tokenizer*.json, chat_template.jinja, generation_config.json, LICENSE* and
- * NOTICE* that dir lacks. config.json of a source without a draft head says 0 draft layers. */
+/* Copies the texts (texts.h) that dir lacks. config.json of a source without a draft head says 0
+ * draft layers. */
 int publish_metadata(const struct plan *p, const char *dir, struct err *e);
 /* The same from a folder of another model, without config.json; and the plan's config alone. */
 int publish_texts(const char *from, const char *dir, struct err *e);
 int publish_config(const struct plan *p, const char *dir, struct err *e);
-/* Writes checksums.bin, syncs dir, and then writes manifest.json. The data files must be on disk.
- * sum: [pieces->n]. */
+/* Writes texts.xxh3 and checksums.bin, syncs dir, and then writes manifest.json. The data files
+ * must be on disk. sum: [pieces->n]. */
 int publish_manifest(const struct plan *p, const struct pieces *pieces, const uint64_t *sum,
                      const char *dir, struct err *e);
 

@@ -16,6 +16,7 @@
 #include "pack/progress.h"
 #include "pack/structure.h"
 #include "pack/sums.h"
+#include "pack/texts.h"
 #include "store/store.h"
 
 #define ROOM_BYTES ((size_t)1 << 20) /* of a thread, to read through */
@@ -29,8 +30,8 @@ struct check {
     bool has_sums; /* checksums.bin is there and whole: records and blocks have a checksum */
     struct file file[PIECE_FILES]; /* experts.bin closed when it is not there */
     struct {
-        struct file file; /* closed when there is no copy with checksums */
-        size_t n;         /* records to compare; else 0 */
+        struct file file; /* closed when there is no copy */
+        size_t n;         /* records to compare: 0 without checksums */
     } copy[RECORDS_BITS_MAX];
     uint8_t **room; /* [n_threads] */
     int n_threads;
@@ -43,10 +44,12 @@ static int open_all(struct check *c, const char *dir, struct err *e);
 static int check_seal(struct check *c, struct err *e);
 static int read_sums(struct check *c, struct err *e);
 static int check_lengths(struct check *c);
+static int check_texts(struct check *c, struct err *e);
 static int check_pieces(struct check *c, struct err *e);
 static int check_gaps(struct check *c, struct err *e);
 static int open_copies(struct check *c, struct err *e);
 static void on_structure(void *ctx, enum structure_problem kind, const char *text);
+static int judge(const char *dir, const struct verify_report *r, struct err *e);
 static void close_all(struct check *c);
 
 int verify_store(const char *path, int n_threads, struct verify_report *r, struct err *e)
@@ -71,19 +74,35 @@ int verify_store(const char *path, int n_threads, struct verify_report *r, struc
     if (!rc)
         rc = check_lengths(&c);
     if (!rc)
+        rc = check_texts(&c, e);
+    if (!rc)
         rc = check_gaps(&c, e);
     if (!rc)
         rc = check_pieces(&c, e);
     if (!rc)
         rc = buf_check(&r->lines, e);
-    if (!rc && r->n_damaged)
-        rc = ERR(e, E_DIFFER, "%s: is damaged in %zu place%s; pack it again", s->dir, r->n_damaged,
-                 r->n_damaged == 1 ? "" : "s");
+    if (!rc)
+        rc = judge(s->dir, r, e);
     r->n_threads = c.n_threads;
     close_all(&c);
     pthread_mutex_destroy(&c.lock);
     store_close(s);
     return rc;
+}
+
+static int judge(const char *dir, const struct verify_report *r, struct err *e)
+{
+    const char *s = r->n_damaged == 1 ? "" : "s";
+    if (!r->n_damaged)
+        return 0;
+    if (r->n_texts < r->n_damaged)
+        return ERR(e, E_DIFFER, "%s: is damaged in %zu place%s; pack it again", dir, r->n_damaged,
+                   s);
+    return ERR(
+        e, E_DIFFER,
+        "%s: differs from what was packed in %zu text%s; copy %s from the checkpoint, or, if "
+        "that is meant, note the texts as they are: `cherenkov verify --accept-texts %s`",
+        dir, r->n_damaged, s, *s ? "them" : "it", dir);
 }
 
 void verify_free(struct verify_report *r)
@@ -160,12 +179,9 @@ static int open_copies(struct check *c, struct err *e)
             find(c, r->why.msg);
         if (!r->present)
             continue;
-        if (!r->sum) {
-            c->report->n_unsummed += r->n;
-            continue;
-        }
         rc = file_open(r->path, &c->copy[bits].file, e);
-        c->copy[bits].n = r->n;
+        c->copy[bits].n = r->sum ? r->n : 0;
+        c->report->n_unsummed += r->sum ? 0 : r->n;
     }
     return rc;
 }
@@ -207,6 +223,15 @@ static int read_sums(struct check *c, struct err *e)
 }
 
 /* store_open has refused files that are too short. */
+static void check_length(struct check *c, const char *name, const struct file *f, uint64_t want)
+{
+    char line[160];
+    snprintf(line, sizeof line, "%s: is %llu bytes, want %llu", name, (unsigned long long)f->size,
+             (unsigned long long)want);
+    if (f->fd >= 0 && f->size > want)
+        find(c, line);
+}
+
 static int check_lengths(struct check *c)
 {
     uint64_t want[PIECE_FILES] = {0};
@@ -215,15 +240,30 @@ static int check_lengths(struct check *c)
         uint64_t end = at.offset + at.bytes;
         want[at.file] = end > want[at.file] ? end : want[at.file];
     }
-    for (int i = 0; i < PIECE_FILES; i++) {
-        char line[160];
-        if (c->file[i].fd < 0 || c->file[i].size <= want[i])
-            continue;
-        snprintf(line, sizeof line, "%s: is %llu bytes, want %llu", piece_file_names[i],
-                 (unsigned long long)c->file[i].size, (unsigned long long)want[i]);
-        find(c, line);
-    }
+    for (int i = 0; i < PIECE_FILES; i++)
+        check_length(c, piece_file_names[i], &c->file[i], want[i]);
+    for (int bits = RECORDS_BITS_MIN; bits < RECORDS_BITS_MAX; bits++)
+        check_length(c, records_file(bits), &c->copy[bits].file,
+                     c->store->records[bits].n * c->store->records[bits].stride);
     return 0;
+}
+
+static void on_text(void *ctx, const char *text)
+{
+    struct check *c = ctx;
+    c->report->n_texts++;
+    find(c, text);
+}
+
+static int check_texts(struct check *c, struct err *e)
+{
+    const json_t *sums = json_object_get(c->store->manifest.root, "checksums");
+    struct texts_report r;
+    int rc = texts_check(c->store->dir, json_object_get(sums, "texts") != NULL, &r, on_text, c, e);
+    c->report->n_pieces += r.n;
+    c->report->n_unsummed += r.n_unsummed;
+    c->report->bytes += r.bytes;
+    return rc;
 }
 
 static int compare_offset(const void *a, const void *b)
@@ -328,6 +368,7 @@ static int check_one(void *ctx, int worker, size_t i, struct err *e)
 static int check_pieces(struct check *c, struct err *e)
 {
     struct verify_report *r = c->report;
+    const uint64_t texts = r->bytes; /* read already */
     for (size_t i = 0; i < c->pieces.n; i++) {
         bool sum = has_sum(c, i);
         r->n_pieces += sum;
@@ -338,7 +379,7 @@ static int check_pieces(struct check *c, struct err *e)
         r->n_pieces += c->copy[bits].n;
         r->bytes += c->copy[bits].n * c->store->records[bits].stride;
     }
-    progress_start(&c->progress, "verifying", r->bytes);
+    progress_start(&c->progress, "verifying", r->bytes - texts);
     size_t n = c->pieces.n + c->copy[3].n + c->copy[2].n;
     int rc = thread_for(c->n_threads, n, check_one, c, e);
     r->seconds = progress_end(&c->progress);

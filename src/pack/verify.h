@@ -1,5 +1,5 @@
 /* Whether a store is whole: structure (as store_open checks it), lengths, the manifest's seal,
- * and the checksum of every piece, low-bit copies included. Names what is damaged. */
+ * and the checksum of every piece, low-bit copies and texts included. Names what is damaged. */
 #ifndef PACK_VERIFY_H
 #define PACK_VERIFY_H
 
@@ -15,6 +15,7 @@ struct verify_report {
     size_t n_pieces;   /* with a checksum, and compared */
     size_t n_unsummed; /* without one: a store of the original engine has none */
     size_t n_damaged;  /* findings */
+    size_t n_texts;    /* of them in texts */
     uint64_t bytes;    /* read and compared */
     double seconds;
     int n_threads;
