@@ -230,13 +230,21 @@ static void switches_are_checked(void **state)
     device_close(open_with("memory:100,lost:100"));
 }
 
+/* One after another, as a server does that loses its device now and then. */
+static void the_fortieth_opens_too(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        device_close(open_with("lost:1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_refusal_is_an_error), cmocka_unit_test(a_lost_device_stays_lost),
-        cmocka_unit_test(a_wait_ends_in_an_error),   cmocka_unit_test(a_hung_device_is_given_up),
-        cmocka_unit_test(what_waits_is_let_go),      cmocka_unit_test(a_copy_can_fail),
-        cmocka_unit_test(switches_are_checked),
+        cmocka_unit_test(the_fortieth_opens_too),    cmocka_unit_test(every_refusal_is_an_error),
+        cmocka_unit_test(a_lost_device_stays_lost),  cmocka_unit_test(a_wait_ends_in_an_error),
+        cmocka_unit_test(a_hung_device_is_given_up), cmocka_unit_test(what_waits_is_let_go),
+        cmocka_unit_test(a_copy_can_fail),           cmocka_unit_test(switches_are_checked),
     };
     struct aid_gpu g;
     aid_gpu_open(&g); /* skips where there is no device */

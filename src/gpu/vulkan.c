@@ -4,6 +4,7 @@
 #ifdef HAVE_VULKAN
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,18 +13,28 @@
 
 static const char layer_name[] = "VK_LAYER_KHRONOS_validation";
 
+/* The library and its instance are the process's, from the first device to the end: a driver that
+ * is unloaded with an instance and loaded with the next takes a little memory that only threads
+ * know of, and NVIDIA's finds none left the 26th time. */
+static struct {
+    pthread_mutex_t mutex;
+    void *library;
+    VkInstance instance;
+    bool watched; /* by the validation layer */
+} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
 static int load(struct vulkan *v, struct err *e)
 {
     static const char *const names[] = {"libvulkan.so.1", "libvulkan.so", "libvulkan.1.dylib",
                                         "libMoltenVK.dylib"};
-    for (size_t i = 0; !v->library && i < sizeof names / sizeof names[0]; i++)
-        v->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!v->library)
+    for (size_t i = 0; !shared.library && i < sizeof names / sizeof names[0]; i++)
+        shared.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!shared.library)
         return ERR(e, E_UNSUPPORTED,
                    "there is no Vulkan on this machine (%s is not found); install the driver of "
                    "the GPU and the Vulkan loader (Debian: libvulkan1)",
                    names[0]);
-    void *find = dlsym(v->library, "vkGetInstanceProcAddr");
+    void *find = dlsym(shared.library, "vkGetInstanceProcAddr");
     memcpy(&v->find, &find, sizeof find);
     if (!v->find)
         return ERR(e, E_UNSUPPORTED, "%s: no vkGetInstanceProcAddr in it", names[0]);
@@ -72,15 +83,6 @@ static int create_instance(struct vulkan *v, struct err *e)
     bool watch = env_get(ENV_DEVICE_CHECK) && has_layer(v);
     const char *const layers[] = {layer_name};
     const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
-    VkDebugUtilsMessengerCreateInfoEXT listen = {
-        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
-        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
-                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
-        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT |
-                       VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
-                       VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
-        .pfnUserCallback = complain,
-        .pUserData = &v->complaints};
     VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                              .pApplicationName = "cherenkov",
                              .apiVersion = VK_API_VERSION_1_3};
@@ -90,37 +92,65 @@ static int create_instance(struct vulkan *v, struct err *e)
                                  .ppEnabledLayerNames = layers,
                                  .enabledExtensionCount = watch,
                                  .ppEnabledExtensionNames = extensions};
-    VkResult r = v->CreateInstance(&info, NULL, &v->instance);
+    VkResult r = v->CreateInstance(&info, NULL, &shared.instance);
     if (r)
         return ERR(e, E_UNSUPPORTED, "Vulkan does not start: %s; is a driver installed?",
                    vulkan_says(r));
-    v->complaints.watched = watch;
-    if (!watch)
-        return 0;
+    shared.watched = watch;
+    return 0;
+}
+
+/* The process's library and instance, made by the first that asks. */
+static int share(struct vulkan *v, struct err *e)
+{
+    pthread_mutex_lock(&shared.mutex);
+    int rc = load(v, e);
+    if (!rc && !shared.instance)
+        rc = create_instance(v, e);
+    v->instance = shared.instance;
+    v->complaints.watched = shared.watched;
+    pthread_mutex_unlock(&shared.mutex);
+    return rc;
+}
+
+static int find_functions(struct vulkan *v, struct err *e)
+{
+    const char *missing = NULL;
+#define X(name)                                                                                    \
+    if (!(v->name = (PFN_vk##name)v->find(v->instance, "vk" #name)))                               \
+        missing = #name;
+    VULKAN_INSTANCE(X)
+#undef X
+    v->matrices = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)v->find(
+        v->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    return missing ? ERR(e, E_UNSUPPORTED, "this Vulkan loader has no vk%s", missing) : 0;
+}
+
+static int listen(struct vulkan *v, struct err *e)
+{
+    VkDebugUtilsMessengerCreateInfoEXT info = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT |
+                       VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                       VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
+        .pfnUserCallback = complain,
+        .pUserData = &v->complaints};
     PFN_vkCreateDebugUtilsMessengerEXT create =
         (PFN_vkCreateDebugUtilsMessengerEXT)v->find(v->instance, "vkCreateDebugUtilsMessengerEXT");
-    r = create ? create(v->instance, &listen, NULL, &v->messenger) : VK_ERROR_UNKNOWN;
+    VkResult r = create ? create(v->instance, &info, NULL, &v->messenger) : VK_ERROR_UNKNOWN;
     return r ? ERR(e, E_IO, "the validation layer has no messenger: %s", vulkan_says(r)) : 0;
 }
 
 int vulkan_open(struct vulkan *v, struct err *e)
 {
     *v = (struct vulkan){0};
-    int rc = load(v, e);
+    int rc = share(v, e);
     if (!rc)
-        rc = create_instance(v, e);
-    if (!rc) {
-        const char *missing = NULL;
-#define X(name)                                                                                    \
-    if (!(v->name = (PFN_vk##name)v->find(v->instance, "vk" #name)))                               \
-        missing = #name;
-        VULKAN_INSTANCE(X)
-#undef X
-        v->matrices = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)v->find(
-            v->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-        if (missing)
-            rc = ERR(e, E_UNSUPPORTED, "this Vulkan loader has no vk%s", missing);
-    }
+        rc = find_functions(v, e);
+    if (!rc && v->complaints.watched)
+        rc = listen(v, e);
     if (rc)
         vulkan_close(v);
     return rc;
@@ -139,16 +169,6 @@ int vulkan_find_device(struct vulkan *v, VkDevice device, struct err *e)
     return missing ? ERR(e, E_UNSUPPORTED, "this Vulkan driver has no vk%s", missing) : 0;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-/* Libraries stay: what a driver keeps in variables of its own would count as leaked once it is
- * unloaded, in a module that nobody knows any more. */
-__attribute__((visibility("default"))) int dlclose(void *library)
-{
-    (void)library;
-    return 0;
-}
-#endif
-
 void vulkan_close(struct vulkan *v)
 {
     if (v->messenger) {
@@ -156,10 +176,6 @@ void vulkan_close(struct vulkan *v)
             v->instance, "vkDestroyDebugUtilsMessengerEXT");
         destroy(v->instance, v->messenger, NULL);
     }
-    if (v->instance && v->DestroyInstance)
-        v->DestroyInstance(v->instance, NULL);
-    if (v->library)
-        dlclose(v->library);
     *v = (struct vulkan){0};
 }
 

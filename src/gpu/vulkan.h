@@ -43,7 +43,6 @@ typedef VkResult(VKAPI_PTR *PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKH
     X(EnumerateInstanceVersion) X(EnumerateInstanceLayerProperties) X(CreateInstance)
 
 #define VULKAN_INSTANCE(X)                                                                         \
-    X(DestroyInstance)                                                                             \
     X(EnumeratePhysicalDevices)                                                                    \
     X(GetPhysicalDeviceProperties2)                                                                \
     X(GetPhysicalDeviceFeatures2)                                                                  \
@@ -96,9 +95,8 @@ typedef VkResult(VKAPI_PTR *PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKH
     X(GetQueryPoolResults)
 
 struct vulkan {
-    void *library;
     PFN_vkGetInstanceProcAddr find;
-    VkInstance instance;
+    VkInstance instance; /* the process's */
     VkDebugUtilsMessengerEXT messenger;
     struct device_complaints complaints;
     PFN_vkGetMemoryHostPointerPropertiesEXT host_pointer;           /* of the device, or NULL */
@@ -108,8 +106,9 @@ struct vulkan {
 #undef X
 };
 
-/* Loads the library and makes an instance. E_UNSUPPORTED: no loader, no driver, or too old. v stays
- * where it is until vulkan_close, which zeros are fine for. */
+/* Loads the library and makes an instance, the first time; both stay until the process ends.
+ * E_UNSUPPORTED: no loader, no driver, or too old; the next call looks again. v stays where it is
+ * until vulkan_close, which zeros are fine for. Any thread. */
 int vulkan_open(struct vulkan *v, struct err *e);
 int vulkan_find_device(struct vulkan *v, VkDevice device, struct err *e);
 void vulkan_close(struct vulkan *v);
