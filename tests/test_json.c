@@ -160,6 +160,50 @@ static void test_out_of_memory(void **state)
     json_decref(v);
 }
 
+/* The lexer passed over bytes that it had no memory for, and read on behind a string without a quote:
+ * a server under a limit of memory crashed. Strings of any length, each allocation fails. */
+static void test_no_memory_for_a_long_string(void **state)
+{
+    (void)state;
+    for (int len = 0; len < 600; len += len < 70 ? 1 : 53) {
+        struct buf b = BUF_INIT;
+        int rc = -1;
+        buf_puts(&b, "{\"");
+        for (int i = 0; i < len; i++)
+            buf_puts(&b, i % 7 ? "x" : "\xC3\xA9");
+        buf_puts(&b, "\": [\"\\\"");
+        for (int i = 0; i < len; i++)
+            buf_putc(&b, 'y');
+        buf_puts(&b, "\\\\\", 1234567890123456, 0.25]}");
+        for (int nth = 1; rc; nth++) {
+            struct err e = {0};
+            json_t *v = NULL;
+            mem_fail_at(nth);
+            rc = json_parse(buf_str(&b), b.len, "t.json", &v, &e);
+            mem_fail_at(0);
+            if (rc && (rc != -E_NOMEM || v))
+                fail_msg("%d bytes, allocation %d: %d, %s", len, nth, rc, e.msg);
+            json_decref(v);
+        }
+        assert_false(json_starved());
+        buf_free(&b);
+    }
+}
+
+/* Values made by hand lack what there was no memory for, without a word. */
+static void test_values_that_lack_something(void **state)
+{
+    (void)state;
+    json_t *v = parse("{}");
+    assert_false(json_starved());
+    mem_fail_at(1);
+    json_object_set_new(v, "a", json_integer(1));
+    mem_fail_at(0);
+    assert_true(json_starved());
+    assert_false(json_starved());
+    json_decref(v);
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -190,6 +234,8 @@ int main(void)
         cmocka_unit_test(test_other_types),
         cmocka_unit_test(test_long_strings_are_cut_whole),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_no_memory_for_a_long_string),
+        cmocka_unit_test(test_values_that_lack_something),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

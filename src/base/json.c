@@ -1,7 +1,6 @@
 /* JSON: see json.h. */
 #include "base/json.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -12,11 +11,49 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* jansson's memory comes from base/mem.h too, so that tests can make it fail. mem_free is free, so
- * values made before this switch are no problem. */
+enum { LEXER_BYTES = 64 }; /* of an empty buffer, and what it is ahead of its token */
+
+/* What its parser may still have once there is no memory. */
+struct reserve {
+    char *at;
+    size_t bytes;
+    bool spent;
+};
+
+/* Of the thread: the reserve while it parses, and whether an allocation failed. */
+static _Thread_local struct reserve *reserve;
+static _Thread_local bool starved;
+
+/* jansson's memory comes from base/mem.h too, so that tests can make it fail. */
+static void *take(size_t bytes)
+{
+    void *p = mem_alloc(bytes);
+    if (p)
+        return p;
+    starved = true;
+    if (!reserve || reserve->spent || bytes > reserve->bytes)
+        return NULL;
+    reserve->spent = true;
+    return reserve->at;
+}
+
+static void give(void *p)
+{
+    if (!reserve || p != reserve->at)
+        mem_free(p);
+}
+
+/* mem_free is free, so values made before this switch are no problem. */
 static void use_mem(void)
 {
-    json_set_alloc_funcs(mem_alloc, mem_free);
+    json_set_alloc_funcs(take, give);
+}
+
+bool json_starved(void)
+{
+    const bool was = starved;
+    starved = false;
+    return was;
 }
 
 /* jansson names the flag that would allow it. */
@@ -25,15 +62,68 @@ static const char *in_our_words(const char *text)
     return strstr(text, "JSON_ALLOW_NUL") ? "\\u0000 is not allowed in a string" : text;
 }
 
+/* At least the bytes of the longest string, number or word. */
+static size_t longest_token(const char *text, size_t len)
+{
+    size_t longest = 0, from = 0;
+    const char *quote = text;
+    for (size_t at; from < len && (quote = memchr(quote, '"', len - (size_t)(quote - text)));
+         quote++) {
+        at = (size_t)(quote - text);
+        if (at && text[at - 1] == '\\') /* escaped, perhaps */
+            continue;
+        longest = at - from > longest ? at - from : longest;
+        from = at + 1;
+    }
+    return len - from > longest ? len - from : longest;
+}
+
+struct source {
+    const char *at, *end;
+};
+
+/* One byte at a time, and none once an allocation failed. */
+static size_t next_byte(void *to, size_t room, void *ctx)
+{
+    struct source *s = ctx;
+    (void)room;
+    if (starved || s->at == s->end)
+        return 0;
+    *(char *)to = *s->at++;
+    return 1;
+}
+
+/* jansson's lexer passes over a byte for which its buffer could not grow, and then reads behind the
+ * end of a string whose quote was that byte. So the first allocation that fails is given the
+ * reserve, which is as long as that buffer can become, and the text ends there: the lexer sees its
+ * end, not the failure. */
+static json_t *load(const char *text, size_t len, struct reserve *r, json_error_t *je)
+{
+    struct source s = {text, text + len};
+    reserve = r;
+    json_t *v = json_load_callback(next_byte, &s, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, je);
+    if (starved) { /* what there is may lack something, and have the reserve */
+        json_decref(v);
+        v = NULL;
+    }
+    reserve = NULL;
+    return v;
+}
+
 int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     json_error_t je;
+    const bool before = json_starved();
+    struct reserve r = {.bytes = 2 * longest_token(text, len) + LEXER_BYTES};
     pthread_once(&once, use_mem);
-    errno = 0;
-    json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
     *out = NULL;
-    if (!v && errno == ENOMEM) /* the parser calls some failed allocations bad syntax */
+    r.at = mem_alloc(r.bytes);
+    json_t *v = r.at ? load(text, len, &r, &je) : NULL;
+    const bool none = !r.at || starved;
+    starved = before;
+    mem_free(r.at);
+    if (none)
         return ERR(e, E_NOMEM, "%s: no memory to read its JSON", where);
     if (!v)
         return ERR(e, E_FORMAT, "%s: line %d, column %d: not valid JSON: %s", where, je.line,

@@ -13,6 +13,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* Whether an allocation of jansson's failed on this thread since the last call: then a value that was
+ * made meanwhile may lack something. Parsing does not count, which says so itself. */
+bool json_starved(void);
+
 /* Parses a whole text. Refuses duplicate keys, text behind the value and over-deep nesting; `where`
  * opens the messages. The result is for json_decref. */
 int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e);
