@@ -160,8 +160,8 @@ static void test_out_of_memory(void **state)
     json_decref(v);
 }
 
-/* The lexer passed over bytes that it had no memory for, and read on behind a string without a quote:
- * a server under a limit of memory crashed. Strings of any length, each allocation fails. */
+/* The lexer passed over bytes that it had no memory for, and read on behind a string without a
+ * quote: a server under a limit of memory crashed. Strings of any length, each allocation fails. */
 static void test_no_memory_for_a_long_string(void **state)
 {
     (void)state;

@@ -97,39 +97,48 @@ static size_t next_byte(void *to, size_t room, void *ctx)
  * end of a string whose quote was that byte. So the first allocation that fails is given the
  * reserve, which is as long as that buffer can become, and the text ends there: the lexer sees its
  * end, not the failure. */
-static json_t *load(const char *text, size_t len, struct reserve *r, json_error_t *je)
+static json_t *load(const char *text, size_t len, size_t flags, json_error_t *je)
 {
     struct source s = {text, text + len};
-    reserve = r;
-    json_t *v = json_load_callback(next_byte, &s, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, je);
+    json_t *v = json_load_callback(next_byte, &s, flags, je);
     if (starved) { /* what there is may lack something, and have the reserve */
         json_decref(v);
         v = NULL;
     }
-    reserve = NULL;
     return v;
 }
 
-int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e)
+static int parse(const char *text, size_t len, size_t flags, const char *where, json_t **out,
+                 struct err *e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     json_error_t je;
     const bool before = json_starved();
     struct reserve r = {.bytes = 2 * longest_token(text, len) + LEXER_BYTES};
     pthread_once(&once, use_mem);
-    *out = NULL;
     r.at = mem_alloc(r.bytes);
-    json_t *v = r.at ? load(text, len, &r, &je) : NULL;
+    reserve = &r;
+    *out = r.at ? load(text, len, flags | JSON_DECODE_ANY, &je) : NULL;
+    reserve = NULL;
     const bool none = !r.at || starved;
     starved = before;
     mem_free(r.at);
     if (none)
         return ERR(e, E_NOMEM, "%s: no memory to read its JSON", where);
-    if (!v)
+    if (!*out)
         return ERR(e, E_FORMAT, "%s: line %d, column %d: not valid JSON: %s", where, je.line,
                    je.column, in_our_words(je.text));
-    *out = v;
     return 0;
+}
+
+int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e)
+{
+    return parse(text, len, JSON_REJECT_DUPLICATES, where, out, e);
+}
+
+int json_parse_own(const char *text, size_t len, const char *where, json_t **out, struct err *e)
+{
+    return parse(text, len, JSON_ALLOW_NUL, where, out, e);
 }
 
 int json_read_file(const char *path, uint64_t max, json_t **out, struct err *e)

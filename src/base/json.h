@@ -13,14 +13,16 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Whether an allocation of jansson's failed on this thread since the last call: then a value that was
- * made meanwhile may lack something. Parsing does not count, which says so itself. */
+/* Whether an allocation of jansson's failed on this thread since the last call: then a value that
+ * was made meanwhile may lack something. Parsing does not count, which says so itself. */
 bool json_starved(void);
 
 /* Parses a whole text. Refuses duplicate keys, text behind the value and over-deep nesting; `where`
  * opens the messages. The result is for json_decref. */
 int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e);
-/* The same from a file of at most max bytes. */
+/* The same of a text that we printed: strings may have NUL. */
+int json_parse_own(const char *text, size_t len, const char *where, json_t **out, struct err *e);
+/* json_parse of a file of at most max bytes. */
 int json_read_file(const char *path, uint64_t max, json_t **out, struct err *e);
 
 /* Fields of an object. `where` names the object ("config.json: text_config"). A field that is

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "runner/api.h"
 #include "runner/save_file.h"
 
@@ -133,13 +134,14 @@ static int read_ids(const struct save_file *save, struct tokens *out, struct err
 static int read_chat(cherenkov_sequence *s, const struct save_file *save, struct restored *r,
                      struct err *e)
 {
-    json_error_t je;
     struct conversation *c = &r->chat;
     if (conversation_init(c, s->m->model, s->seq, e))
         return -e->code;
     r->kind = KIND_CHAT;
     json_decref(c->messages);
-    c->messages = json_loadb(save->messages.data, save->messages.n, JSON_ALLOW_NUL, &je);
+    c->messages = NULL;
+    if (json_parse_own(save->messages.data, save->messages.n, "the messages", &c->messages, e))
+        return -e->code;
     if (!json_is_array(c->messages))
         return ERR(e, E_FORMAT, "the messages are no list");
     const size_t n = json_array_size(c->messages);

@@ -2,6 +2,7 @@
  * streamed, every block begins, grows and ends. */
 #include "server/anthropic.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -178,6 +179,11 @@ static void fail(struct reply *r, int status, const struct err *why)
     reply_send(r, "error", api_error(exchange_path(r->exchange), status, &w));
 }
 
+static void last_words(const struct reply *r, char *to, size_t n)
+{
+    snprintf(to, n, "event: error\ndata: %s\n\n", api_starved(exchange_path(r->exchange)));
+}
+
 /* --- at once --- */
 
 static json_t *call_block(const struct reply_call *call)
@@ -222,5 +228,6 @@ static const struct reply_form form = {
     .choice_end = choice_end,
     .end = end,
     .fail = fail,
+    .last_words = last_words,
     .whole = whole,
 };

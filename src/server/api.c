@@ -90,11 +90,24 @@ json_t *api_error(const char *path, int status, const struct wrong *w)
                      "param", *w->param ? w->param : NULL, "code", openai_code(s, w));
 }
 
+#define STARVED "there was no memory for this request: try again later"
+
+const char *api_starved(const char *path)
+{
+    if (begins(path, "/api/"))
+        return "{\"error\":\"" STARVED "\"}";
+    if (begins(path, "/v1/messages"))
+        return "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"" STARVED
+               "\"}}";
+    return "{\"error\":{\"message\":\"" STARVED "\",\"type\":\"overloaded_error\",\"param\":null,"
+           "\"code\":\"overloaded\"}}";
+}
+
 void api_reply(struct exchange *x, int status, json_t *v)
 {
     struct buf body = BUF_INIT;
     struct err e = {0};
-    body.failed |= !v || json_print(v, JSON_COMPACT, &body, &e) != 0;
+    body.failed |= !v || json_print(v, JSON_COMPACT, &body, &e) != 0 || json_starved();
     json_decref(v);
     exchange_reply(x, status, TYPE_JSON, &body);
     buf_free(&body);

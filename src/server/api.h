@@ -24,6 +24,8 @@ void api_refuse(struct exchange *x, int status, const struct wrong *w);
 void api_fail(struct exchange *x, const struct wrong *w);
 /* The error's object; status as in HTTP. For json_decref. */
 json_t *api_error(const char *path, int status, const struct wrong *w);
+/* The object of a 503 for which there is no memory: static. */
+const char *api_starved(const char *path);
 int api_status(int code); /* of an enum err_code */
 
 /* The request's body, an object, for json_decref. NULL: it was none, and x has been answered. */

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -164,13 +165,23 @@ static void unlock_and_wake(struct exchange *x)
         MHD_resume_connection(x->connection);
 }
 
+static const char *starved_text(const struct http *h, const char *path)
+{
+    return h->o.starved ? h->o.starved(path) : "";
+}
+
 void exchange_reply(struct exchange *x, int status, const char *type, struct buf *body)
 {
     pthread_mutex_lock(&x->lock);
     assert(x->state == EXCHANGE_ASKED);
     x->state = EXCHANGE_REPLIED;
-    x->status = body->failed ? 503 : status;
+    x->status = status;
     x->type = type;
+    if (body->failed) {
+        x->status = 503;
+        x->type = "application/json";
+        x->fixed = starved_text(x->http, x->path);
+    }
     x->out = *body;
     *body = BUF_INIT;
     unlock_and_wake(x);
@@ -202,17 +213,27 @@ bool exchange_write(struct exchange *x, const void *data, size_t n)
     bool tell = false;
     pthread_mutex_lock(&x->lock);
     assert(x->state == EXCHANGE_STREAMING);
-    if (!x->gone) {
+    if (!x->gone && !x->starved) {
         buf_add(&x->out, data, n);
+        x->starved = x->out.failed;
         x->written_ns = clock_ns();
-        if (x->out.failed || x->out.len - x->taken > x->http->o.waiting_max)
+        if (x->out.len - x->taken > x->http->o.waiting_max)
             tell = set_gone(x);
     }
-    const bool gone = x->gone;
+    const bool lost = x->gone || x->starved;
     unlock_and_wake(x);
     if (tell)
         x->owner->gone(x->owner_ctx);
-    return !gone;
+    return !lost;
+}
+
+void exchange_starve(struct exchange *x, const char *last)
+{
+    pthread_mutex_lock(&x->lock);
+    x->starved = true;
+    if (!x->last[0])
+        snprintf(x->last, sizeof x->last, "%s", last);
+    pthread_mutex_unlock(&x->lock);
 }
 
 void exchange_end(struct exchange *x)
@@ -252,8 +273,9 @@ void exchange_said(struct exchange *x, int status)
 void exchange_poke(struct exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    if (x->state == EXCHANGE_STREAMING && !x->gone && x->idle) {
+    if (x->state == EXCHANGE_STREAMING && !x->gone && !x->starved && x->idle) {
         buf_puts(&x->out, x->idle);
+        x->out.failed = false; /* then it is left out */
         x->written_ns = clock_ns();
     }
     unlock_and_wake(x);
@@ -281,23 +303,32 @@ const char *exchange_note(const struct exchange *x)
 
 /* --- the connection's side --- */
 
+/* Of n bytes at p those that fit; taken grows by them. */
+static ssize_t hand(const char *p, size_t n, size_t *taken, char *to, size_t room)
+{
+    const size_t some = n < room ? n : room;
+    memcpy(to, p, some);
+    *taken += some;
+    return (ssize_t)some;
+}
+
 static ssize_t take(void *ctx, uint64_t at, char *to, size_t room)
 {
     struct exchange *x = ctx;
     ssize_t n = 0;
     (void)at;
     pthread_mutex_lock(&x->lock);
-    const size_t waiting = x->out.len - x->taken;
+    const size_t waiting = x->out.len - x->taken, last = strlen(x->last) - x->last_taken;
     if (x->gone) {
         n = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (waiting) {
-        n = (ssize_t)(waiting < room ? waiting : room);
-        memcpy(to, x->out.data + x->taken, (size_t)n);
-        x->taken += (size_t)n;
+        n = hand(x->out.data + x->taken, waiting, &x->taken, to, room);
         if (x->taken == x->out.len) {
             buf_clear(&x->out);
             x->taken = 0;
         }
+    } else if (x->state == EXCHANGE_ENDED && last) {
+        n = hand(x->last + x->last_taken, last, &x->last_taken, to, room);
     } else if (x->state == EXCHANGE_ENDED) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
@@ -327,9 +358,34 @@ static void add_headers(struct exchange *x, struct MHD_Response *r)
 /* A reply stays in x->out, which lives as long as the connection's reference. */
 static struct MHD_Response *response(struct exchange *x)
 {
+    if (x->state == EXCHANGE_REPLIED && x->fixed)
+        return MHD_create_response_from_buffer(strlen(x->fixed), (void *)x->fixed,
+                                               MHD_RESPMEM_PERSISTENT);
     if (x->state == EXCHANGE_REPLIED)
         return MHD_create_response_from_buffer(x->out.len, x->out.data, MHD_RESPMEM_MUST_COPY);
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, take, x, NULL);
+}
+
+void exchange_say_starved(struct http *h, int fd, const char *path, const char *id)
+{
+    char text[1024];
+    const char *body = starved_text(h, path);
+    const int n = snprintf(text, sizeof text,
+                           "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                           "Content-Length: %zu\r\nRetry-After: 1\r\n%s%s%s"
+                           "Connection: close\r\n\r\n%s",
+                           strlen(body), *id ? "X-Request-ID: " : "", id, *id ? "\r\n" : "", body);
+    if (n > 0 && (size_t)n < sizeof text)
+        (void)send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void say_starved(struct exchange *x)
+{
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (fd)
+        exchange_say_starved(x->http, fd->connect_fd, x->path, x->id);
+    exchange_said(x, 503);
 }
 
 enum MHD_Result exchange_answer(struct exchange *x)
@@ -341,8 +397,11 @@ enum MHD_Result exchange_answer(struct exchange *x)
         pthread_mutex_unlock(&x->lock);
         return MHD_YES;
     }
-    struct MHD_Response *r = x->state == EXCHANGE_ASKED ? NULL : response(x);
+    const bool gone = x->state == EXCHANGE_ASKED;
+    struct MHD_Response *r = gone ? NULL : response(x);
     pthread_mutex_unlock(&x->lock);
+    if (!r && !gone)
+        say_starved(x);
     if (!r)
         return MHD_NO;
     add_headers(x, r);

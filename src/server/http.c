@@ -251,8 +251,10 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const cha
     char why[WHY_ROOM];
     struct buf body = BUF_INIT;
     struct exchange *x = exchange_new(h, c, method, path_of(url));
-    if (!x)
+    if (!x) {
+        exchange_say_starved(h, descriptor_of(c), path_of(url), "");
         return MHD_NO;
+    }
     *state = x;
     x->link = link_of(c);
     if (x->link && !link_ask(x->link, 0))
@@ -283,7 +285,9 @@ static void refuse_now(struct exchange *x, int status, const char *why)
         buf_printf(&text, "Access-Control-Allow-Origin: %s\r\n", x->http->cors);
     buf_printf(&text, "X-Request-ID: %s\r\nConnection: close\r\n\r\n", x->id);
     buf_add(&text, buf_str(&body), body.len);
-    if (!text.failed && !body.failed)
+    if (text.failed || body.failed)
+        exchange_say_starved(x->http, descriptor_of(x->connection), x->path, x->id);
+    else
         (void)send(descriptor_of(x->connection), text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
     exchange_said(x, status);
     if (x->link)

@@ -17,7 +17,13 @@
 
 #include "base/buf.h"
 
-enum { HTTP_ID_MAX = 80, HTTP_CLASSES = 6, HTTP_NOTE_MAX = 80, HTTP_LEFT = 499 };
+enum {
+    HTTP_ID_MAX = 80,
+    HTTP_CLASSES = 6,
+    HTTP_NOTE_MAX = 80,
+    HTTP_LAST_MAX = 767, /* bytes of a stream's last words */
+    HTTP_LEFT = 499,
+};
 
 struct http;
 struct exchange;
@@ -39,6 +45,8 @@ struct http_options {
      * returns the content type. */
     const char *(*refuse)(void *ctx, const struct exchange *x, int status, const char *why,
                           struct buf *out);
+    /* The same, of a 503, for who has no memory to make one: static, and JSON. NULL: none. */
+    const char *(*starved)(const char *path);
     /* Called when nobody will touch an exchange any more, just before it is freed; from any thread.
      * May be NULL. */
     void (*over)(void *ctx, const struct exchange *x);
@@ -87,14 +95,18 @@ void exchange_attach(struct exchange *x, const struct exchange_owner *owner, voi
 
 /* A header of the answer, before reply or stream. Copied. */
 void exchange_set_header(struct exchange *x, const char *name, const char *value);
-/* The whole answer; body is taken over and left empty. */
+/* The whole answer; body is taken over and left empty. One that failed is a 503 instead. */
 void exchange_reply(struct exchange *x, int status, const char *type, struct buf *body);
 /* 200 and a body that comes in pieces. While nothing is written for a while `idle` is sent, so that
  * proxies keep the connection open; NULL: nothing. Both are static strings. */
 void exchange_stream(struct exchange *x, const char *type, const char *idle);
-/* Never waits. false: the client is gone, or was too slow and now is. */
+/* Never waits. false: nothing more can be written, as the client is gone, or was too slow and now
+ * is, or as there was no memory (exchange_starve). */
 bool exchange_write(struct exchange *x, const void *data, size_t n);
 void exchange_end(struct exchange *x);
+/* There is no memory for the rest of a stream: it ends with these words (up to HTTP_LAST_MAX bytes)
+ * behind what was written whole, once exchange_end is called. Takes no memory. */
+void exchange_starve(struct exchange *x, const char *last);
 /* Closes the connection in the middle of a stream, so that the client cannot take it for whole. */
 void exchange_break(struct exchange *x);
 

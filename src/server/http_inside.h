@@ -46,8 +46,12 @@ struct exchange {
     char note[HTTP_NOTE_MAX + 1];
     int status;
     const char *type, *idle;
+    const char *fixed; /* the body, static, in place of out; or NULL */
     struct buf out;
-    size_t taken;        /* bytes of out the connection has */
+    size_t taken; /* bytes of out the connection has */
+    bool starved; /* nothing is added to out any more; last is what ends it */
+    char last[HTTP_LAST_MAX + 1];
+    size_t last_taken;
     uint64_t written_ns; /* when out last grew */
     struct {
         char *name, *value; /* owned */
@@ -106,6 +110,9 @@ void exchange_said(struct exchange *x, int status);
 void exchange_poke(struct exchange *x); /* writes the idle text, if the stream is open */
 /* On the connection's thread, when the request is whole: queues the answer, or suspends. */
 enum MHD_Result exchange_answer(struct exchange *x);
+
+/* Sends a 503 by the side that needs no memory: from the stack. id may be "". */
+void exchange_say_starved(struct http *h, int fd, const char *path, const char *id);
 
 /* watch.c: one thread that notices clients which leave while their connection is suspended (then
  * libmicrohttpd does not look), and keeps idle streams alive. */

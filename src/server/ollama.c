@@ -66,6 +66,11 @@ static void fail(struct reply *r, int status, const struct err *why)
     reply_send_line(r, json_pack("{s:s}", "error", why->msg));
 }
 
+static void last_words(const struct reply *r, char *to, size_t n)
+{
+    snprintf(to, n, "%s\n", api_starved(exchange_path(r->exchange)));
+}
+
 /* A request without anything to answer: the model is there. */
 static void answer_empty(struct server *s, struct exchange *x, bool chat)
 {
@@ -176,6 +181,7 @@ static const struct reply_form chat_form = {
     .call_end = chat_call_end,
     .end = chat_end,
     .fail = fail,
+    .last_words = last_words,
     .whole = chat_whole,
 };
 
@@ -225,6 +231,7 @@ static const struct reply_form generate_form = {
     .text = generate_text,
     .end = generate_end,
     .fail = fail,
+    .last_words = last_words,
     .whole = generate_whole,
 };
 

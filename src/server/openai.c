@@ -46,7 +46,7 @@ void openai_stream_end(struct reply *r, const char *object)
         add_usage(r, v);
         reply_send(r, NULL, v);
     }
-    exchange_write(r->exchange, done, strlen(done));
+    reply_write(r, done, strlen(done));
 }
 
 json_t *openai_whole(struct reply *r, const char *object, json_t *(*choice)(const struct choice *c))
@@ -63,6 +63,11 @@ void openai_stream_error(struct reply *r, int status, const struct err *why)
 {
     const struct wrong w = {.e = *why};
     reply_send(r, NULL, api_error(exchange_path(r->exchange), status, &w));
+}
+
+void openai_last_words(const struct reply *r, char *to, size_t n)
+{
+    snprintf(to, n, "data: %s\n\n", api_starved(exchange_path(r->exchange)));
 }
 
 void openai_answer(struct server *s, struct exchange *x,

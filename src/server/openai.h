@@ -27,6 +27,7 @@ json_t *openai_usage(const struct reply *r);
 void openai_stream_choice(struct choice *c, const char *object, json_t *choice);
 /* Usage, if it was asked for, and [DONE]. */
 void openai_stream_end(struct reply *r, const char *object);
+void openai_last_words(const struct reply *r, char *to, size_t n);
 /* {"error": ...} as the last event of a stream. */
 void openai_stream_error(struct reply *r, int status, const struct err *why);
 /* The answer at once: choices, usage, timings. For json_decref. */

@@ -124,5 +124,6 @@ static const struct reply_form form = {
     .choice_end = choice_end,
     .end = end,
     .fail = openai_stream_error,
+    .last_words = openai_last_words,
     .whole = whole,
 };

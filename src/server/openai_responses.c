@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "server/asks.h"
 #include "server/items.h"
@@ -77,14 +78,19 @@ static bool is_whole(const struct choice *c)
 }
 
 /* Keeps a response that is over, for previous_response_id and references. */
-static void store(const struct reply *r, const json_t *response)
+static void store(struct reply *r, const json_t *response)
 {
     struct err e = {0};
     json_t *items = json_object_get(r->ask.keep, "items");
-    if (!asks_for(r, "store") || !is_whole(&r->choices[0]))
+    r->starved |= json_starved(); /* of the response: then it is not told either */
+    if (r->starved || !asks_for(r, "store") || !is_whole(&r->choices[0]))
         return;
     json_array_extend(items, json_object_get(response, "output"));
     json_t *v = json_pack("{s:O, s:O}", "response", response, "items", items);
+    if (json_starved()) {
+        json_decref(v);
+        v = NULL;
+    }
     if (!v || kept_put(r->server->responses, r->id, v, &e))
         log_say(LOG_WARN, "%s is not stored: %s", r->id, v ? e.msg : "no memory");
     json_decref(v);
@@ -265,8 +271,9 @@ static json_t *whole(struct reply *r)
 static void send(struct reply *r, const char *type, json_t *v)
 {
     json_object_set_new(v, "type", json_string(type));
-    json_object_set_new(v, "sequence_number", json_integer(r->n_events++));
+    json_object_set_new(v, "sequence_number", json_integer(r->n_events));
     reply_send(r, type, v);
+    r->n_events += !r->starved;
 }
 
 static void send_response(struct reply *r, const char *type, json_t *items)
@@ -445,6 +452,18 @@ static void fail(struct reply *r, int status, const struct err *why)
     send(r, "response.failed", json_pack("{s:o}", "response", v));
 }
 
+static void last_words(const struct reply *r, char *to, size_t n)
+{
+    snprintf(
+        to, n,
+        "event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":%d,"
+        "\"response\":{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%ld,"
+        "\"status\":\"failed\",\"error\":{\"code\":\"server_error\",\"message\":\"there was no "
+        "memory for the rest of this answer: try again later\"},\"incomplete_details\":null,"
+        "\"output\":[],\"usage\":null}}\n\n",
+        r->n_events, r->id, r->created);
+}
+
 const struct reply_form openai_responses_form = {
     .type = TYPE_EVENTS,
     .idle = ": working\n\n",
@@ -457,5 +476,6 @@ const struct reply_form openai_responses_form = {
     .choice_end = choice_end,
     .end = end,
     .fail = fail,
+    .last_words = last_words,
     .whole = whole,
 };

@@ -1,6 +1,7 @@
 /* Threads for large requests: see preparer.h. */
 #include "server/preparer.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
@@ -96,6 +97,7 @@ static void run(void *ctx)
     struct preparer *p = ctx;
     struct job job;
     while (next(p, &job)) {
+        (void)json_starved(); /* what was of another request */
         if (!exchange_is_gone(job.x))
             job.answer(p->server, job.x);
         exchange_release(job.x);

@@ -235,6 +235,19 @@ static void fail(struct reply *r, const struct err *why)
     cancel(r);
 }
 
+/* The same where some of the answer could not be made. */
+static void fail_starved(struct reply *r)
+{
+    struct err e = {0};
+    if (r->ask.stream && r->starved) { /* its last words are in place */
+        r->failed = true;
+        cancel(r);
+        return;
+    }
+    (void)ERR(&e, E_NOMEM, "there was no memory for the rest of this answer: try again later");
+    fail(r, &e);
+}
+
 static void finish(struct reply *r)
 {
     struct exchange *x = r->exchange;
@@ -251,6 +264,10 @@ static void finish(struct reply *r)
         exchange_end(x);
     } else if (!r->failed) {
         json_t *v = r->form->whole(r);
+        if (r->starved) {
+            json_decref(v);
+            v = NULL;
+        }
         api_reply(x, 200, v);
     }
     pump_end(r->server->pump, r);
@@ -260,23 +277,43 @@ static void finish(struct reply *r)
 void reply_advance(struct reply *r)
 {
     struct err e = {0};
+    (void)json_starved(); /* what was of another answer */
     if (atomic_load(&r->gone) && !r->cancelled)
         cancel(r);
     for (int i = 0; i < r->n_choices; i++)
         while (advance_choice(&r->choices[i], &e)) /* once failed, the rest is taken and dropped */
             fail(r, &e);
+    if ((json_starved() || r->starved) && !r->failed)
+        fail_starved(r);
     if (r->n_ended == r->n_choices)
         finish(r);
 }
 
 /* --- for forms --- */
 
+/* From now on nothing is sent but the last words. */
+static void starve(struct reply *r)
+{
+    char last[HTTP_LAST_MAX + 1];
+    r->starved = true;
+    r->form->last_words(r, last, sizeof last);
+    exchange_starve(r->exchange, last);
+}
+
+void reply_write(struct reply *r, const void *data, size_t n)
+{
+    if (r->starved || json_starved())
+        starve(r);
+    else if (!exchange_write(r->exchange, data, n) && !exchange_is_gone(r->exchange))
+        starve(r);
+}
+
 static void send_text(struct reply *r, struct buf *line)
 {
     if (line->failed)
-        exchange_break(r->exchange);
+        starve(r);
     else
-        exchange_write(r->exchange, line->data, line->len);
+        reply_write(r, line->data, line->len);
     buf_free(line);
 }
 

@@ -66,6 +66,9 @@ struct reply_form {
     void (*end)(struct reply *r);
     /* The stream has begun and cannot be finished. */
     void (*fail)(struct reply *r, int status, const struct err *why);
+    /* The same where there is no memory: what ends the stream, up to HTTP_LAST_MAX bytes, into
+     * to[n]. Never NULL. */
+    void (*last_words)(const struct reply *r, char *to, size_t n);
     /* The answer at once. For json_decref; NULL: no memory. */
     json_t *(*whole)(struct reply *r);
 };
@@ -88,6 +91,7 @@ struct reply {
     void *state;            /* the form's own, freed with mem_free */
     int n_events;           /* the form's: sent so far */
     bool failed;            /* the client has been told */
+    bool starved;           /* something could not be made for want of memory: fails */
     /* the pump's */
     struct reply *next; /* of the list of those that woke */
     bool live, listed;
@@ -109,6 +113,8 @@ int reply_count(struct server *s, struct ask *a, int *n, struct wrong *w);
 void reply_send(struct reply *r, const char *event, json_t *v);
 /* The same as a line of its own. */
 void reply_send_line(struct reply *r, json_t *v);
+/* A stream's text as it is. */
+void reply_write(struct reply *r, const void *data, size_t n);
 int reply_prompt_tokens(const struct reply *r);
 int reply_cached_tokens(const struct reply *r);
 int reply_answer_tokens(const struct reply *r);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "server/session.h"
 
@@ -166,7 +167,9 @@ int reply_count(struct server *s, struct ask *a, int *n, struct wrong *w)
     struct reply r = {.server = s, .ask = *a};
     if (!atomic_load(&s->ready))
         return ERR(&w->e, E_BUSY, "%s", LOADING);
-    const int rc = make_prompt(&r, &d, w);
+    int rc = make_prompt(&r, &d, w);
+    if (!rc && json_starved())
+        rc = ERR(&w->e, E_NOMEM, "no memory for this request");
     *a = r.ask;
     *n = (int)a->ids.n;
     return rc;
@@ -218,6 +221,8 @@ static int start(struct reply *r, struct wrong *w)
                     &r->grammar, w) ||
         init_choices(r, e))
         return -e->code;
+    if (json_starved()) /* something of it may have been left out */
+        return ERR(e, E_NOMEM, "no memory for this request");
     return submit(r, &d, e);
 }
 

@@ -111,6 +111,7 @@ static int start_control(struct server *s, struct err *e)
                                              .waiting_max = CONTROL_BODY_MAX,
                                              .handle = handle_control,
                                              .refuse = refuse,
+                                             .starved = api_starved,
                                              .ctx = s},
                       &s->control, e);
 }
@@ -172,6 +173,7 @@ int server_open(const struct server_options *o, const struct server_settings *se
                                                .cors = o->cors,
                                                .handle = handle,
                                                .refuse = refuse,
+                                               .starved = api_starved,
                                                .over = log_request,
                                                .ctx = s},
                         &s->http, e);
@@ -400,6 +402,7 @@ static void handle(void *ctx, struct exchange *x)
     struct server *s = ctx;
     bool known;
     const struct route *r = find(x, &known);
+    (void)json_starved(); /* what was of another request */
     if (s->o.cors && strcmp(exchange_method(x), "OPTIONS") == 0)
         preflight(x);
     else if (!r && known)
@@ -434,6 +437,7 @@ static void handle_control(void *ctx, struct exchange *x)
     bool known;
     unsigned uid;
     const struct route *r = find(x, &known);
+    (void)json_starved();
     if (!exchange_peer(x, &uid) || (uid != geteuid() && uid != 0))
         refuse_with(x, 403, "the control socket is for the user who runs the server");
     else if (!r || !is_for_control(x))

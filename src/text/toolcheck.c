@@ -44,8 +44,11 @@ static int check_text(struct checker *c, const char *s, size_t n)
     if (!rc)
         rc = toolcall_read(&c->tools, true, &text, &said, &calls, c->e);
     if (!rc && json_array_size(calls) == 1) {
-        args = json_loads(json_string_value(json_object_get(json_array_get(calls, 0), "arguments")),
-                          JSON_ALLOW_NUL, NULL);
+        struct err none = {0}; /* then it does not come back */
+        const json_t *all = json_object_get(json_array_get(calls, 0), "arguments");
+        if (json_parse_own(json_string_value(all), json_string_length(all), "arguments", &args,
+                           &none) == -E_NOMEM)
+            rc = ERR(c->e, E_NOMEM, "%s", none.msg);
         const json_t *back = json_object_get(args, c->key);
         good = json_object_size(args) == 1 && json_string_length(back) == n &&
                memcmp(json_string_value(back), s, n) == 0;
