@@ -76,6 +76,8 @@ static void test_broken_texts(void **state)
         {"tokenizer.json", "{"},
         {"tokenizer.json", "{\"model\": {\"type\": \"Unigram\"}}"},
         {"chat_template.jinja", "{% if %}"},
+        {"chat_template.jinja", ""}, /* packed, and then no prompt had any tokens */
+        {"chat_template.jinja", "\n"},
         {"generation_config.json", "{\"eos_token_id\": 99999}"},
     };
     char *packed = file_join(good, "packed");
@@ -101,6 +103,19 @@ static void test_broken_texts(void **state)
     mem_free(packed);
 }
 
+/* Of a user's words run said "the prompt has no tokens: give at least one". */
+static void test_renders_nothing(void **state)
+{
+    (void)state;
+    char *packed = file_join(good, "packed");
+    char *store = aid_demo_with(packed, "chat_template.jinja", "{# to be written #}");
+    const char *const runs[] = {"cherenkov", "run", store, "x", NULL};
+    struct buf found = says(runs, "the chat template renders these messages to nothing", 3);
+    buf_free(&found);
+    aid_rmdir(store);
+    mem_free(packed);
+}
+
 /* Without a tokenizer there is nothing that `run` could use, and `logits` needs none. */
 static void test_without_tokenizer(void **state)
 {
@@ -123,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_texts),
+        cmocka_unit_test(test_renders_nothing),
         cmocka_unit_test(test_without_tokenizer),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

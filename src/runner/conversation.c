@@ -99,7 +99,14 @@ int conversation_prompt(struct conversation *c, const json_t *set, struct err *e
 {
     struct buf text = BUF_INIT;
     struct tokens prompt = {0};
-    if (chat_render(c->m->chat, c->messages, NULL, set, &text, e) || encode(c, &text, &prompt, e)) {
+    int rc = chat_render(c->m->chat, c->messages, NULL, set, &text, e);
+    if (!rc && text.len == 0)
+        rc =
+            ERR(e, E_FORMAT,
+                "%s: the chat template renders these messages to nothing (`cherenkov prompt` shows "
+                "what it renders): correct it, or use `cherenkov run --raw`",
+                c->m->store->dir);
+    if (rc || encode(c, &text, &prompt, e)) {
         tokens_free(&prompt);
         buf_free(&text);
         return -e->code;

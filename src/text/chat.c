@@ -20,13 +20,24 @@ static int open_folder(const char *path, struct chat *c, struct err *e);
 static int take_template(const json_t *config, const char *where, struct chat *c, struct err *e);
 static int take_vars(const json_t *config, struct chat *c, struct err *e);
 
+/* An empty one renders every conversation to nothing, which no model can answer. */
+static int compile(const char *text, size_t len, const char *name, struct chat *c, struct err *e)
+{
+    if (strspn(text, " \t\r\n") == len)
+        return ERR(e, E_FORMAT,
+                   "%s: the chat template is empty: copy it from where the model was published, or "
+                   "take it away, and `cherenkov run --raw` does without one",
+                   name);
+    return template_compile(text, len, name, &c->template, e);
+}
+
 static int compile_file(const char *path, struct chat *c, struct err *e)
 {
     struct buf text = BUF_INIT;
     const char *slash = strrchr(path, '/');
     int rc = file_read_all(path, TEMPLATE_BYTES_MAX, &text, e);
     if (!rc)
-        rc = template_compile(buf_str(&text), text.len, slash ? slash + 1 : path, &c->template, e);
+        rc = compile(buf_str(&text), text.len, slash ? slash + 1 : path, c, e);
     buf_free(&text);
     return rc;
 }
@@ -145,8 +156,7 @@ static int take_template(const json_t *config, const char *where, struct chat *c
     if (!json_is_string(t))
         return ERR(e, E_FORMAT, "%s: chat_template: want a string or a list, found %s", where,
                    json_describe(t, room, sizeof room));
-    return template_compile(json_string_value(t), json_string_length(t), "chat_template",
-                            &c->template, e);
+    return compile(json_string_value(t), json_string_length(t), "chat_template", c, e);
 }
 
 /* A token is a string, or an object whose "content" is one. */
