@@ -236,6 +236,64 @@ static void test_interrupt(void **state)
     close(err[0]);
 }
 
+/* Sleeps until the program catches SIGTERM; false: it ended, or never did. */
+static bool wait_caught(pid_t pid)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    for (int i = 0; i < 20000; i++) {
+        unsigned long long caught = 0;
+        FILE *f = fopen(path, "re");
+        while (f && fgets(line, sizeof line, f))
+            sscanf(line, "SigCgt: %llx", &caught);
+        if (f)
+            fclose(f);
+        if (caught & 1ull << (SIGTERM - 1))
+            return true;
+        usleep(1000);
+    }
+    return false;
+}
+
+/* A signal while the model was loaded ended chat and serve by the signal, and run only after all
+ * was loaded. --probe makes loading last half a second at least. */
+static void test_interrupt_loading(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *prompt;
+        int status;
+    } cases[] = {{"run", "x", 130}, {"chat", NULL, 130}, {"bench", NULL, 130}, {"serve", NULL, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[4096];
+        int status;
+        struct err e = {0};
+        struct buf said = BUF_INIT;
+        snprintf(path, sizeof path, "%s/said", model);
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (!freopen(path, "w", stderr) || !freopen("/dev/null", "r", stdin))
+                _exit(127);
+            if (i == 3)
+                execl(aid_program(), "cherenkov", "serve", store, "--probe", "--listen",
+                      "127.0.0.1:0", "--control", "none", NULL);
+            execl(aid_program(), "cherenkov", cases[i].command, store, "--probe", cases[i].prompt,
+                  NULL);
+            _exit(127);
+        }
+        assert_true(wait_caught(pid));
+        kill(pid, SIGTERM);
+        while (waitpid(pid, &status, 0) < 0)
+            assert_int_equal(errno, EINTR);
+        assert_ok(file_read_all(path, 1 << 20, &said, &e), e);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != cases[i].status ||
+            !strstr(buf_str(&said), "stopped b") || strstr(buf_str(&said), "this machine: disk"))
+            fail_msg("%s: status 0x%x, want exit status %d while it loads; it said %s",
+                     cases[i].command, (unsigned)status, cases[i].status, buf_str(&said));
+        buf_free(&said);
+    }
+}
+
 static void test_output_disk_full(void **state)
 {
     (void)state;
@@ -313,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_shares_of_the_machine),
         cmocka_unit_test(test_unlocked_weights_are_told),
         cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_interrupt_loading),
         cmocka_unit_test(test_output_disk_full),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

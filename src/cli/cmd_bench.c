@@ -48,10 +48,11 @@ static int measure_machine(struct job *j, const char *path, struct err *e)
     rc = store_records(s, j->bits, &r, e);
     if (!rc && !j->no_machine)
         rc = machine_memory_rate((int)j->model.threads, PROBE_BYTES, &j->memory_rate, e);
-    if (!rc && !j->no_machine && machine_disk_rate(s, j->bits, 1.5, &j->disk_rate, &why))
+    if (!rc && !j->no_machine && machine_disk_rate(s, j->bits, 1.5, &j->disk_rate, &why) &&
+        why.code != E_INTERRUPTED)
         log_say(LOG_WARN, "%s", why.msg); /* the rest can be measured all the same */
     store_close(s);
-    return rc;
+    return rc ? rc : interrupt_check(e);
 }
 
 /* The text's tokens, cut to the prompt's length. */

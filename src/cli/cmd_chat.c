@@ -261,8 +261,11 @@ static int run(int argc, char **argv, struct err *e)
     if (rc || f.help)
         return rc;
     rc = answer_flags_check(&c.answer, "chat", e);
+    interrupt_catch();
     if (!rc)
         rc = open_all(&c, f.args[0], e);
+    if (!rc)
+        rc = interrupt_check(e);
     if (!rc && c.terminal)
         log_say(LOG_INFO, "/help lists the commands, Ctrl-D ends");
     if (!rc)

@@ -331,7 +331,10 @@ static int serve(struct reading **now, int argc, char **argv, struct err *e)
     struct server *server;
     struct model *m = NULL;
     const struct server_settings set = server_settings(s);
-    if (server_options(s, &o, e) || model_options(s, &mo, e) || server_open(&o, &set, &server, e))
+    if (server_options(s, &o, e) || model_options(s, &mo, e))
+        return -e->code;
+    interrupt_catch_service();
+    if (server_open(&o, &set, &server, e))
         return -e->code;
     log_say(LOG_INFO, "listening on %s; loading %s", server_address(server), (*now)->flags.args[0]);
     int rc = model_open((*now)->flags.args[0], &mo, &m, e);
@@ -340,9 +343,12 @@ static int serve(struct reading **now, int argc, char **argv, struct err *e)
         rc = server_ready(server, m, e);
     }
     if (!rc) {
-        interrupt_catch_service();
         log_say(LOG_INFO, "ready");
         wait_for_signals(server, now, argc, argv);
+    } else if (e->code == E_INTERRUPTED) { /* what ends a server is no failure */
+        log_say(LOG_INFO, "stopped before it was ready");
+        err_clear(e);
+        rc = 0;
     }
     server_close(server);
     if (m)

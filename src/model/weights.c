@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "quant/finite.h"
 #include "quant/half.h"
@@ -246,9 +247,9 @@ static int find(const struct weights *w, const char *module, const char *suffix,
 static int check_finite(const struct tensor_view *t, struct err *e)
 {
     size_t n = (size_t)(t->nbytes / dtype_bytes(t->dtype));
-    size_t i = finite_find(t->dtype, t->data, n);
+    size_t i = finite_find(t->dtype, t->data, n); /* the first read of these bytes: it takes time */
     if (i == n)
-        return 0;
+        return interrupt_check(e);
     return ERR(e, E_NONFINITE,
                "%s: element %zu is NaN or infinite, want finite weights: pack again", t->name, i);
 }

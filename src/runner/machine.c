@@ -2,6 +2,7 @@
 #include "runner/machine.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/os.h"
 #include "base/thread.h"
 #include "stream/probe.h"
@@ -46,7 +47,8 @@ int machine_memory_rate(int n_threads, uint64_t bytes, double *rate, struct err 
     *rate = 0;
     for (int k = 0; !rc && k < REPETITIONS; k++) {
         uint64_t start = clock_ns();
-        rc = thread_for(n, (size_t)n, sweep, &s, e);
+        rc = interrupt_check(e);
+        rc = rc ? rc : thread_for(n, (size_t)n, sweep, &s, e);
         double found = (double)(s.words * 8 * (size_t)n * SWEEPS) / clock_seconds_since(start);
         *rate = found > *rate ? found : *rate;
     }

@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -128,6 +129,8 @@ static int open_engine(struct model *m, const char *name, const struct engine_op
         return 0;
     if (!instead)
         return -e->code;
+    if (interrupt_check(e))
+        return -e->code;
     log_say(LOG_WARN, "engine %s: %s; engine %s is taken instead", ops->name, why.msg,
             instead->name);
     return instead->open(&m->weights, o, &m->engine, e);
@@ -155,6 +158,8 @@ static int open_parts(struct model *m, const char *path, const struct model_opti
         options.observe = dump_observer(m->dump);
     }
     if (o->probe && measure(m, &options, e))
+        return -e->code;
+    if (interrupt_check(e))
         return -e->code;
     m->drafts = options.drafts && m->weights.config.n_mtp > 0;
     pace_init(&m->pace);

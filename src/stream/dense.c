@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "stream/reader.h"
 
@@ -72,6 +73,7 @@ static int read_all(struct dense *d, struct reader *r, const char *path, struct 
                 rc = err_sys(e, "%s: cannot be read at byte %zu; check the disk", path,
                              (size_t)((uint8_t *)x[i].user - d->pages.data));
         }
+        rc = rc ? rc : interrupt_check(e);
     }
     return rc;
 }

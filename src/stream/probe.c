@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/os.h"
 #include "base/rng.h"
 
@@ -21,7 +22,7 @@ int probe_run(struct reader *r, const struct probe_what *w, int depth, double se
     for (int i = 0; i < depth && i < READER_DEPTH_MAX; i++)
         done[i].user = w->room + (size_t)i * w->unit;
     for (int n = depth;;) {
-        bool more = !error && clock_seconds_since(start) < seconds;
+        bool more = !error && !interrupt_asked() && clock_seconds_since(start) < seconds;
         for (int i = 0; i < n && more; i++, n_flight++)
             r->ops->submit(r, &(struct read_request){.file = w->file,
                                                      .off = rng_at(w->seed, k++) % w->n * w->stride,
@@ -41,7 +42,7 @@ int probe_run(struct reader *r, const struct probe_what *w, int depth, double se
     out->seconds = clock_seconds_since(start);
     out->gbs = out->seconds > 0 ? (double)out->bytes / out->seconds * 1e-9 : 0;
     errno = error;
-    return error ? err_sys(e, "records cannot be read; check the disk") : 0;
+    return error ? err_sys(e, "records cannot be read; check the disk") : interrupt_check(e);
 }
 
 int probe_depth(struct reader *r, const struct probe_what *w, double seconds, int *depth,
