@@ -55,6 +55,7 @@ static void test_what_is_left_is_pool(void **state)
     check(w, 0, 250, NULL);
     w.n_sequences = 13;
     check(w, -E_LIMIT, 0, "13 sequences");
+    check(w, -E_LIMIT, 0, "lower --max-ctx, --prefill-chunk, --sequences or the pool");
 }
 
 static void test_what_is_kept_beside_is_no_pool(void **state)
@@ -65,6 +66,7 @@ static void test_what_is_kept_beside_is_no_pool(void **state)
     check(w, 0, 450, NULL);
     w.beside = 961 * MB;
     check(w, -E_LIMIT, 0, "961 MB for states of earlier prompts (--prefix-memory), ");
+    check(w, -E_LIMIT, 0, "lower --max-ctx, --prefill-chunk, --prefix-memory, ");
     w.beside = UINT64_MAX;
     check(w, -E_LIMIT, 0, NULL);
     check(with_memory(1), -E_LIMIT, 0, "scratch, 96.0 MB for the program");

@@ -53,4 +53,9 @@ for most in 4 5 6 7 8 9 10 12 16 32; do
 done
 [ $found != 0 ] || fail "verify with 32 descriptors"
 
+# Little memory: "no memory for 9437184 bytes" was all that one was told.
+try "ulimit -v 60000; $CHERENKOV_BIN run $store x"
+advice='this process may map 61.4 MB at most: raise that (ulimit -v), or ask for less (--memory'
+grep -q -e "$advice" -e Sanitizer "$room/err" || fail "run in 60 MB" # a sanitizer maps terabytes
+
 echo "cases: $n"

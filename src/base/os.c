@@ -83,6 +83,14 @@ uint64_t os_memory_limit(void)
     return group_limit(":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", best);
 }
 
+uint64_t os_address_limit(void)
+{
+    struct rlimit most;
+    if (getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY)
+        return 0;
+    return most.rlim_cur;
+}
+
 uint64_t os_rss_bytes(void)
 {
     unsigned long long total = 0, resident = 0;

@@ -11,6 +11,7 @@
 int os_cpu_count(void);           /* processors this process may use, at least 1 */
 uint64_t os_memory_total(void);   /* bytes of memory in the machine */
 uint64_t os_memory_limit(void);   /* the smaller of that and the control group's limit */
+uint64_t os_address_limit(void);  /* bytes this process may map (ulimit -v); 0: any number */
 uint64_t os_rss_bytes(void);      /* resident size of this process now */
 uint64_t os_rss_peak_bytes(void); /* and the largest it ever was */
 bool os_may_have_gpu(void);       /* false: this system shows no driver of one */

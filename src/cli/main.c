@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 
@@ -74,6 +75,19 @@ static int run(int argc, char **argv, struct err *e)
     return 0;
 }
 
+/* What failed says how much it wanted; how to have it is the same everywhere. */
+static void advise_memory(struct err *e)
+{
+    char most[UNITS_ROOM], has[UNITS_ROOM + 64] = "end other programs";
+    const size_t n = strlen(e->msg);
+    if (os_address_limit())
+        snprintf(has, sizeof has, "this process may map %s at most: raise that (ulimit -v)",
+                 units_bytes(most, os_address_limit()));
+    snprintf(e->msg + n, sizeof e->msg - n,
+             "; %s, or ask for less (--memory, --max-ctx, --threads, where the command has them)",
+             has);
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {0};
@@ -85,6 +99,8 @@ int main(int argc, char **argv)
     int rc = run(argc, argv, &e);
     if ((fflush(stdout) || ferror(stdout)) && !rc)
         rc = err_sys(&e, "writing to standard output failed");
+    if (rc == -E_NOMEM)
+        advise_memory(&e);
     if (rc)
         log_say(rc == -E_INTERRUPTED ? LOG_INFO : LOG_ERROR, "%s",
                 e.msg[0] ? e.msg : "failed without saying why, which is a bug");

@@ -69,12 +69,13 @@ static int too_small(const struct budget_wish *w, const struct budget *b, int sl
     return ERR(e, E_LIMIT,
                "memory: the limit is %s%s, but %s are needed: %s of dense weights, %s for %d "
                "sequence%s, %s of scratch, %s%s for the program, and a pool of %d experts of %s; "
-               "raise --memory, or lower --max-ctx, --prefill-chunk or the pool",
+               "raise --memory, or lower --max-ctx, --prefill-chunk, %s%sor the pool",
                units_bytes(r[0], b->memory), limit_origin(w),
                units_bytes(r[1], plus(b->fixed, pool)), units_bytes(r[2], w->dense),
                units_bytes(r[3], times(w->sequence, (uint64_t)w->n_sequences)), w->n_sequences,
                w->n_sequences == 1 ? "" : "s", units_bytes(r[4], w->scratch), beside,
-               units_bytes(r[5], OVERHEAD), slots, units_bytes(r[6], w->slot_bytes));
+               units_bytes(r[5], OVERHEAD), slots, units_bytes(r[6], w->slot_bytes),
+               w->beside ? "--prefix-memory, " : "", w->n_sequences > 1 ? "--sequences " : "");
 }
 
 /* How many slots were asked for: *asked, 0 when nothing was said. */
