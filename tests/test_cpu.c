@@ -119,6 +119,43 @@ static void test_goldens(void **state)
         check_golden(names[i]);
 }
 
+/* Steps that ask for the likeliest tokens give those of the logits, also when the best lie in the
+ * share of one thread and the limit in another's. */
+static void test_best(void **state)
+{
+    enum { ROWS = 9, LIMIT = 1500 };
+    struct aid_packed p;
+    struct aid_run r;
+    struct err e = {0};
+    struct row rows[ROWS];
+    struct best best[ROWS];
+    int32_t text[ROWS];
+    (void)state;
+    aid_packed_open(&p, DEMO);
+    aid_run_open(&r, engine, &p.w, &aid_run_defaults, ROWS);
+    const size_t vocab = (size_t)r.vocab;
+    float *all = mem_array(vocab * ROWS, sizeof *all), *some = mem_array(vocab * ROWS, sizeof *all);
+    assert_true(all && some && r.vocab > LIMIT);
+    aid_tokens(11, r.vocab, ROWS, text);
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = (struct row){r.seq, text[i]};
+    assert_ok(r.g->ops->step(r.g, rows, ROWS, NULL, all, &e), e);
+    for (int limit = LIMIT; limit > 0; limit = limit == 1 ? 0 : limit == LIMIT ? r.vocab : 1) {
+        assert_ok(r.g->ops->commit(r.g, r.seq, 0, &e), e);
+        const struct best_job job = {limit, NULL, some, best};
+        assert_ok(engine_step_best(r.g, rows, ROWS, &job, &e), e);
+        for (int i = 0; i < ROWS; i++) {
+            const float *row = all + (size_t)i * vocab;
+            assert_int_equal(best[i].token, engine_argmax(row, limit));
+            assert_true(best[i].hash == engine_logits_hash(row, r.vocab));
+        }
+    }
+    mem_free(all);
+    mem_free(some);
+    aid_run_close(&r);
+    aid_packed_close(&p);
+}
+
 int main(int argc, char **argv)
 {
     if (aid_slower() > 1) {
@@ -133,6 +170,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_demo),
         cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,8 +95,22 @@ static void read_hidden(struct cpu *g, const struct batch *b, int first)
         cpu_see_row(g, b, r, SEEN_HIDDEN, m->hidden.x + (size_t)(r - first) * c->h, c->h);
 }
 
-static int step_apply(struct cpu *g, struct batch *b, const bool *want, float *logits,
-                      struct err *e)
+/* What a step gives of its rows: logits of those that are wanted, or what is best of all. */
+struct step_job {
+    const bool *want;
+    float *logits;
+    const struct best_job *best; /* or NULL */
+};
+
+static void see_logits(const struct cpu *g, const struct batch *b, const struct step_job *j)
+{
+    const int vocab = g->weights.config.vocab;
+    for (int r = 0; r < b->R; r++)
+        if (!j->want || j->want[r])
+            cpu_see_row(g, b, r, SEEN_LOGITS, j->logits + (size_t)r * (size_t)vocab, vocab);
+}
+
+static int step_apply(struct cpu *g, struct batch *b, const struct step_job *j, struct err *e)
 {
     const struct config *c = &g->weights.config;
     size_t wide = (size_t)c->S * c->h;
@@ -104,29 +118,31 @@ static int step_apply(struct cpu *g, struct batch *b, const bool *want, float *l
     if (rc)
         return rc;
     read_hidden(g, b, 0);
-    cpu_head_logits(g, 0, b->R, want, logits);
+    if (j->best)
+        cpu_head_best(g, b->R, j->best);
+    else
+        cpu_head_logits(g, 0, b->R, j->want, j->logits);
     rc = batch_check(g, b, e);
-    for (int r = 0; !rc && r < b->R; r++)
-        if (!want || want[r])
-            cpu_see_row(g, b, r, SEEN_LOGITS, logits + (size_t)r * c->vocab, c->vocab);
-    if (rc || !g->options.drafts)
+    if (rc)
         return rc;
+    see_logits(g, b, j);
+    if (!g->options.drafts)
+        return 0;
     float *rows = g->pending.wide + (size_t)b->pending * wide;
     memcpy(rows, g->scratch.hyper, (size_t)b->R * wide * sizeof *rows);
     cpu_mtp_fill(g, b, rows);
     return batch_check(g, b, e);
 }
 
-static int cpu_step(struct engine *base, const struct row *rows, int R, const bool *want,
-                    float *logits, struct err *e)
+static int step_run(struct cpu *g, const struct row *rows, int R, const struct step_job *j,
+                    struct err *e)
 {
-    struct cpu *g = (struct cpu *)base;
     struct batch b;
     int rc = batch_of_rows(g, rows, R, &b, e);
     if (rc)
         return rc;
     batch_begin(g);
-    rc = step_apply(g, &b, want, logits, e);
+    rc = step_apply(g, &b, j, e);
     if (rc)
         return rc;
     for (int i = 0; i < b.n_segments; i++) {
@@ -139,6 +155,20 @@ static int cpu_step(struct engine *base, const struct row *rows, int R, const bo
     counters_add(&g->counters.steps, 1);
     counters_add(&g->counters.rows, (uint64_t)R);
     return 0;
+}
+
+static int cpu_step(struct engine *base, const struct row *rows, int R, const bool *want,
+                    float *logits, struct err *e)
+{
+    const struct step_job j = {.want = want, .logits = logits};
+    return step_run((struct cpu *)base, rows, R, &j, e);
+}
+
+static int cpu_step_best(struct engine *base, const struct row *rows, int R,
+                         const struct best_job *best, struct err *e)
+{
+    const struct step_job j = {.logits = best->logits, .best = best};
+    return step_run((struct cpu *)base, rows, R, &j, e);
 }
 
 /* What is left when the last layer of a prefill is through: the residual of all rows, the logits of
@@ -205,6 +235,7 @@ const struct engine_ops cpu_engine = {
     .sequence_reset = cpu_sequence_reset,
     .sequence_length = cpu_sequence_length,
     .step = cpu_step,
+    .step_best = cpu_step_best,
     .prefill = cpu_prefill,
     .commit = cpu_sequence_commit,
     .draft = cpu_mtp_draft,

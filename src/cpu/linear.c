@@ -146,19 +146,30 @@ static int block_of(const struct matrix *m, size_t want)
     return outputs < (size_t)m->rows ? (int)outputs : m->rows;
 }
 
-void cpu_linear_apply(struct cpu *g, const struct product *p, int n)
+/* Counts the weights of a stage, and returns how many bytes of them make an item. */
+static size_t item_bytes(struct cpu *g, const struct product *p, int n)
 {
-    struct blocks b = {.k = &g->kern, .p = p};
     size_t all = 0, share = (size_t)team_size(g->team) * 8;
-    int items = 0;
-
-    assert(n <= LINEAR_MOST);
     for (int q = 0; q < n; q++)
         all += matrix_bytes(p[q].m, p[q].m->rows);
     counters_add(&g->counters.touched_bytes, all);
     share = n && p[0].R > FEW_ROWS ? share * 4 : share; /* an item takes longer: smaller ones */
     size_t want = all / share < BLOCK_MIN ? BLOCK_MIN : all / share;
-    want = want > BLOCK_MAX ? BLOCK_MAX : want;
+    return want > BLOCK_MAX ? BLOCK_MAX : want;
+}
+
+int cpu_linear_split(struct cpu *g, const struct product *p)
+{
+    return block_of(p->m, item_bytes(g, p, 1));
+}
+
+void cpu_linear_apply(struct cpu *g, const struct product *p, int n)
+{
+    struct blocks b = {.k = &g->kern, .p = p};
+    size_t want = item_bytes(g, p, n);
+    int items = 0;
+
+    assert(n <= LINEAR_MOST);
     for (int q = 0; q < n; q++) {
         b.block[q] = block_of(p[q].m, want);
         items += (p[q].m->rows + b.block[q] - 1) / b.block[q];

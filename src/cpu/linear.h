@@ -41,6 +41,9 @@ enum { LINEAR_MOST = 160 }; /* products of one call */
 
 /* All of n products, outputs split over the team; counts the weights they go through. */
 void cpu_linear_apply(struct cpu *g, const struct product *p, int n);
+/* For a stage of a caller's own that goes through one product: counts its weights, and returns how
+ * many outputs, an even number unless they are all, make an item. */
+int cpu_linear_split(struct cpu *g, const struct product *p);
 /* Outputs o0 .. o1-1 of one, by the calling thread. */
 void cpu_linear_outputs(const struct kern *k, const struct product *p, int o0, int o1);
 /* n rows of m from o on, as a matrix. */

@@ -157,6 +157,7 @@ void scratch_place(struct cpu *g, struct layout *l)
     ple_place(g, m, rows, l);
     if (g->options.drafts)
         mtp_place(c, m, rows, l);
+    m->best = layout_take(l, (size_t)g->options.threads * ENGINE_ROWS_MAX, sizeof *m->best);
     m->room_floats = room_floats(c, g->max_visible);
     m->room = layout_floats(l, (size_t)g->options.threads, m->room_floats);
     m->ids = layout_take(l, (size_t)max_int(max_int(c->K, CONFIG_NGRAM_HEADS_MAX), g->max_visible),

@@ -118,6 +118,14 @@ enum {
     MOE_ENTRIES = 64, /* experts in a stage */
 };
 
+/* What a member has seen of the logits of a row. */
+struct row_best {
+    float most;
+    int32_t token; /* the lowest that has them */
+    uint64_t hash;
+    bool bad; /* some are not finite */
+};
+
 /* Room for the parts of a batch, taken at open; rows: the most of a batch. Each block names what it
  * uses. */
 struct scratch {
@@ -160,6 +168,7 @@ struct scratch {
     const float **wide;                    /* mtp: [rows] residuals that cells are made from */
     float *draft_logits;                   /* mtp: [vocab] */
     float *last_wide;                      /* mtp: [S*h] of the last row (prefill) */
+    struct row_best *best;                 /* head: [members][ENGINE_ROWS_MAX] */
     float *room;                           /* [members][room_floats] */
     size_t room_floats;
     int64_t *ids; /* observers: [most ids of a report] */

@@ -158,8 +158,13 @@ int32_t engine_argmax(const float *logits, int vocab)
 
 uint64_t engine_logits_hash(const float *logits, int vocab)
 {
+    return engine_logits_hash_part(logits, 0, vocab);
+}
+
+uint64_t engine_logits_hash_part(const float *logits, int from, int end)
+{
     uint64_t sum = 0;
-    for (int i = 0; i + 1 < vocab; i += 2)
+    for (int i = from; i + 1 < end; i += 2)
         sum += salted(logits, i) * salted(logits, i + 1);
-    return vocab % 2 ? sum + salted(logits, vocab - 1) : sum;
+    return end % 2 ? sum + salted(logits, end - 1) : sum;
 }

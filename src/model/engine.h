@@ -217,5 +217,8 @@ int32_t engine_argmax(const float *logits, int vocab);
 /* A number that tells logits apart: the sum of products of pairs of their bits, each with a number
  * of its place added. In any order, as devices add them (gpu/head_best.comp). */
 uint64_t engine_logits_hash(const float *logits, int vocab);
+/* What logits from .. end - 1 add to it, in any order; from is even, and so is end or it is the
+ * vocabulary's. */
+uint64_t engine_logits_hash_part(const float *logits, int from, int end);
 
 #endif
