@@ -72,7 +72,16 @@ static void test_refusals_name_line_and_setting(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"\nword = ;", "conf: line 2: syntax error"},
+        {"\nword = ;", "conf: line 2: syntax error: want NAME = VALUE;"},
+        {"\nword =\nreal = 1;", "conf: lines 2 to 3: syntax error: want NAME = VALUE;"},
+        {"real = 1;\nword = \"a;\n\n", "conf: lines 2 to 4: syntax error: want NAME = VALUE;"},
+        {"real = 1;\nreal = 2;", "conf: line 2: duplicate setting name"},
+        {"# 99999999999\nn_things = 4294967297;", "conf: line 2: the number 4294967297 has more "
+                                                  "than 32 bits: want up to 64, and an L behind "
+                                                  "it"},
+        {"n_things = 99999999999999999999L;",
+         "conf: line 1: the number 99999999999999999999 has more than 32 bits: want up to 64, and "
+         "an L behind it"},
         {"is_on = true;\nwrod = \"x\";", "conf: line 2: there is no setting 'wrod', did you mean "
                                          "'word'?"},
         {"is_on = 1;", "conf: line 1: --is-on wants true or false"},

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/os.h"
@@ -197,8 +198,9 @@ static void test_a_chunk_too_long_is_413_at_once(void **state)
     buf_free(&text);
 }
 
-/* Where two headers say how long a body is, a proxy may believe one and the server the other. */
-static void test_lengths_that_contradict_are_refused(void **state)
+/* Where two headers say how long a body is, or for whom a request, a proxy may believe one and the
+ * server the other. */
+static void test_headers_that_contradict_are_refused(void **state)
 {
     static const struct {
         const char *headers;
@@ -212,6 +214,7 @@ static void test_lengths_that_contradict_are_refused(void **state)
         {"Transfer-Encoding: gzip\r\n", 501},
         {"Transfer-Encoding: gzip, chunked\r\n", 501},
         {"Transfer-Encoding:\r\n", 501},
+        {"Host: y\r\n", 400},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -229,6 +232,49 @@ static void test_lengths_that_contradict_are_refused(void **state)
         buf_free(&text);
         close(fd);
     }
+}
+
+/* One answered at once that says which version it speaks, one that need not. */
+static void test_a_host_is_wanted_since_http_1_1(void **state)
+{
+    (void)state;
+    int fd = aid_http_connect(buf_str(&address));
+    aid_http_send(fd, "GET /a HTTP/1.1\r\n\r\n");
+    expect(fd, 400, "400 Host: want one such header, found 0");
+    close(fd);
+    fd = aid_http_connect(buf_str(&address));
+    aid_http_send(fd, "GET /a HTTP/1.0\r\n\r\n");
+    expect(fd, 200, "GET /a ");
+    close(fd);
+}
+
+/* Some of the clients that end their side in the middle of a request stayed until it was late. */
+static void test_a_client_that_can_send_no_more_is_dropped(void **state)
+{
+    enum { N = 64 };
+    struct buf text = BUF_INIT;
+    int fds[N];
+    char c;
+    (void)state;
+    buf_puts(&text, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\n");
+    for (int i = 0; i < 300; i++)
+        buf_putc(&text, 'x');
+    for (int i = 0; i < N; i++) {
+        const size_t n = 1 + (size_t)i * (text.len - 2) / N;
+        fds[i] = aid_http_connect(buf_str(&address));
+        for (size_t at = 0, piece = 0; at < n; at += piece) {
+            piece = n - at < 70 ? n - at : 70;
+            assert_int_equal(send(fds[i], text.data + at, piece, MSG_NOSIGNAL), piece);
+        }
+        shutdown(fds[i], SHUT_WR);
+    }
+    const uint64_t begun = clock_ns();
+    for (int i = 0; i < N; i++) {
+        assert_true(recv(fds[i], &c, 1, 0) <= 0);
+        close(fds[i]);
+    }
+    assert_true(clock_seconds_since(begun) < 10);
+    buf_free(&text);
 }
 
 static void test_a_whole_url_is_a_target_too(void **state)
@@ -591,7 +637,9 @@ int main(void)
         WITH(test_bodies_whole_and_in_chunks_on_one_connection),
         WITH(test_a_body_too_long_is_413),
         WITH(test_a_chunk_too_long_is_413_at_once),
-        WITH(test_lengths_that_contradict_are_refused),
+        WITH(test_headers_that_contradict_are_refused),
+        WITH(test_a_host_is_wanted_since_http_1_1),
+        WITH(test_a_client_that_can_send_no_more_is_dropped),
         WITH(test_a_whole_url_is_a_target_too),
         WITH(test_what_is_no_http_ends_the_connection),
         WITH(test_an_answer_given_later),

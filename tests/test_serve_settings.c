@@ -86,6 +86,10 @@ static void test_words_that_cannot_be_meant_are_refused(void **state)
     static const char *const cases[][3] = {
         {"--cors-origin", "http://a\nX: y", "want an origin"},
         {"--cors-origin", "", "want an origin"},
+        {"--cors-origin", "foo", "want an origin"},
+        {"--cors-origin", "https://a/b", "want an origin"},
+        {"--cors-origin", "http://a,http://b", "want an origin"},
+        {"--temperature", "9", "wants a number from 0 to 2"},
         {"--model-name", "", "want 1 to 200 bytes without blanks"},
         {"--model-name", "a\tb", "want 1 to 200 bytes without blanks"},
     };
@@ -127,6 +131,10 @@ static void test_reload_takes_all_or_nothing(void **state)
     kill(s.pid, SIGHUP);
     aid_serve_said(&s, "conf: line 2: queue changes at a restart only");
     assert_int_equal(status_with(&s, "Authorization: Bearer first\r\n"), 200);
+    buf_puts(&text, "temperature = 9;\n");
+    write_text(config, buf_str(&text));
+    kill(s.pid, SIGHUP);
+    aid_serve_said(&s, "conf: line 3: serve: --temperature wants a number from 0 to 2, found '9'");
     write_text(config, "");
     kill(s.pid, SIGHUP);
     aid_serve_said(&s, "queue is not there any more, and changes at a restart only");

@@ -107,7 +107,7 @@ static void init_rows(struct settings *s, struct flag *rows)
         {"max-tokens", FLAG_INT, &s->max_tokens, "N",
          "of an answer, where the request does not say (to the end of the context)", 1, many},
         {"thinking", FLAG_BOOL, &s->thinking, NULL, "think where the request does not say", 0, 0},
-        {"temperature", FLAG_REAL, &s->temperature, "T", "as the model says", 0, 100},
+        {"temperature", FLAG_REAL, &s->temperature, "T", "as the model says", 0, 2},
         {"top-p", FLAG_REAL, &s->top_p, "P", "as the model says", 0, 1},
         {"top-k", FLAG_INT, &s->top_k, "K", "as the model says", 0, many},
         {"min-p", FLAG_REAL, &s->min_p, "P", "as the model says", 0, 1},
@@ -204,10 +204,22 @@ static bool is_plain(const char *s)
     return *s && !*c;
 }
 
+/* SCHEME://HOST, as browsers send it, of a page from a file "null"; or * for all. */
+static bool is_origin(const char *s)
+{
+    const char *mark = strstr(s, "://");
+    const size_t scheme = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789+-.");
+    return strcmp(s, "*") == 0 || strcmp(s, "null") == 0 ||
+           (is_plain(s) && scheme && s + scheme == mark && mark[3] && !strchr(mark + 3, '/') &&
+            !strchr(mark + 3, ','));
+}
+
 static int check_words(const struct settings *s, struct err *e)
 {
-    if (s->cors && !is_plain(s->cors))
-        return ERR(e, E_ARG, "serve: --cors-origin '%s': want an origin, https://example.com, or *",
+    if (s->cors && !is_origin(s->cors))
+        return ERR(e, E_ARG,
+                   "serve: --cors-origin '%s': want an origin, https://example.com without a path, "
+                   "or *",
                    s->cors);
     if (s->names.n > SERVER_NAMES_MAX)
         return ERR(e, E_ARG, "serve: --model-name given more than %d times", SERVER_NAMES_MAX);

@@ -1,16 +1,19 @@
 /* Flags from a file: see flags_file.h. */
 #include "cli/flags_file.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <libconfig.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 
-enum { FILE_BYTES_MAX = 1 << 20, NAME_ROOM = 64, VALUE_ROOM = 64 };
+enum { FILE_BYTES_MAX = 1 << 20, NAME_ROOM = 64, VALUE_ROOM = 64, LINES_BACK_MAX = 100 };
 
 /* What every step of reading needs. */
 struct reading {
@@ -133,6 +136,90 @@ static int include_line(const char *text)
     return found ? line : 0;
 }
 
+/* The end of so many lines. */
+static const char *lines_end(const char *text, int n)
+{
+    for (const char *end; n > 0 && (end = strchr(text, '\n')); n--)
+        text = end + 1;
+    return n > 0 ? text + strlen(text) : text;
+}
+
+/* Whether the first n lines could be all. */
+static bool is_whole(const char *text, int n)
+{
+    config_t c;
+    char *part = mem_strndup(text, (size_t)(lines_end(text, n) - text));
+    config_init(&c);
+    const bool whole = part && config_read_string(&c, part);
+    config_destroy(&c);
+    mem_free(part);
+    return whole;
+}
+
+/* libconfig names the line where it could not go on; what it does not understand may have begun in
+ * one before. */
+static int syntax_error(const config_t *c, const char *text, const char *where, struct err *e)
+{
+    const char *why = config_error_text(c);
+    const int line = config_error_line(c);
+    int first = line;
+    while (first > 1 && line - first < LINES_BACK_MAX && !is_whole(text, first - 1))
+        first--;
+    if (strcmp(why, "syntax error") == 0)
+        why = "syntax error: want NAME = VALUE;";
+    if (first < line)
+        return ERR(e, E_FORMAT, "%s: lines %d to %d: %s", where, first, line, why);
+    return ERR(e, E_FORMAT, "%s: line %d: %s", where, line, why);
+}
+
+/* What is skipped when numbers are looked for: a string or a comment that begins at c. Returns its
+ * end, c where there is none. */
+static const char *skip_text(const char *c)
+{
+    const char *end = c;
+    if (*c == '#' || (c[0] == '/' && c[1] == '/'))
+        return c + strcspn(c, "\n");
+    if (c[0] == '/' && c[1] == '*')
+        return (end = strstr(c + 2, "*/")) ? end + 2 : c + strlen(c);
+    if (*c != '"')
+        return c;
+    for (end++; *end && *end != '"'; end++)
+        end += *end == '\\' && end[1];
+    return end + (*end == '"');
+}
+
+/* libconfig makes other numbers of whole ones that need more than 32 bits, unless an L follows.
+ * Returns the first one, or NULL. */
+static const char *find_too_long(const char *c)
+{
+    static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.*-";
+    while (*c) {
+        const char *behind = skip_text(c);
+        const size_t digits = strspn(c, "0123456789"), letters = strspn(c, word);
+        const bool long_one = digits && (letters == digits || tolower(c[digits]) == 'l');
+        errno = 0;
+        const long long n = long_one ? strtoll(c, NULL, 10) : 0;
+        if (errno || (letters == digits && n > INT32_MAX))
+            return c;
+        c = behind > c ? behind : c + (letters ? letters : 1);
+    }
+    return NULL;
+}
+
+static int check_numbers(const char *text, const char *where, struct err *e)
+{
+    const char *found = find_too_long(text);
+    int line = 1;
+    for (const char *c = text; found && c < found; c++)
+        line += *c == '\n';
+    return found
+               ? ERR(e, E_FORMAT,
+                     "%s: line %d: the number %.*s has more than 32 bits: want up to 64, and an L "
+                     "behind it",
+                     where, line, (int)strspn(found, "0123456789"), found)
+               : 0;
+}
+
 int flags_file_parse(const struct flags *f, const char *text, const char *where,
                      struct flags_file *out, struct err *e)
 {
@@ -141,11 +228,12 @@ int flags_file_parse(const struct flags *f, const char *text, const char *where,
     config_t c;
     if (include)
         return ERR(e, E_UNSUPPORTED, "%s: line %d: @include is not supported", where, include);
+    if (check_numbers(text, where, e))
+        return -e->code;
     config_init(&c);
     int rc = 0;
     if (!config_read_string(&c, text))
-        rc = ERR(e, E_FORMAT, "%s: line %d: %s", where, config_error_line(&c),
-                 config_error_text(&c));
+        rc = syntax_error(&c, text, where, e);
     else
         rc = read_all(&r, &c, e);
     config_destroy(&c);

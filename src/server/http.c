@@ -196,9 +196,9 @@ static const char *path_of(const char *url)
     return url;
 }
 
-/* What says how long a body is. */
+/* What says for whom a request is, and how long its body. */
 struct framing {
-    int lengths, codings;
+    int hosts, lengths, codings;
     const char *coding; /* the last one */
 };
 
@@ -207,6 +207,7 @@ static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char
 {
     struct framing *f = ctx;
     (void)kind;
+    f->hosts += strcasecmp(name, "Host") == 0;
     f->lengths += strcasecmp(name, "Content-Length") == 0;
     if (strcasecmp(name, "Transfer-Encoding") == 0) {
         f->codings++;
@@ -217,7 +218,7 @@ static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char
 
 /* The status of what is wrong with the headers, and why; 0: nothing. Where two of them say how long
  * the body is, a proxy in front may have believed the other one. */
-static int check_headers(const struct exchange *x, char *why, size_t room)
+static int check_headers(const struct exchange *x, const char *version, char *why, size_t room)
 {
     struct framing f = {0};
     const size_t most = x->http->o.body_max;
@@ -227,6 +228,10 @@ static int check_headers(const struct exchange *x, char *why, size_t room)
         return 503;
     }
     MHD_get_connection_values(x->connection, MHD_HEADER_KIND, see_header, &f);
+    if (f.hosts > 1 || (!f.hosts && strcmp(version, "HTTP/1.0") != 0)) {
+        snprintf(why, room, "Host: want one such header, found %d", f.hosts);
+        return 400;
+    }
     if (f.lengths > 1 || (f.lengths && f.codings) || f.codings > 1) {
         snprintf(why, room, "Content-Length and Transfer-Encoding: want one of them, once");
         return 400;
@@ -246,7 +251,7 @@ static int check_headers(const struct exchange *x, char *why, size_t room)
 /* The first call, when only the headers are there. An answer given here comes before the body, and
  * the connection is closed behind it. */
 static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const char *url,
-                             const char *method, void **state)
+                             const char *method, const char *version, void **state)
 {
     char why[WHY_ROOM];
     struct buf body = BUF_INIT;
@@ -259,7 +264,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const cha
     x->link = link_of(c);
     if (x->link && !link_ask(x->link, 0))
         return MHD_NO;
-    const int status = check_headers(x, why, sizeof why);
+    const int status = check_headers(x, version, why, sizeof why);
     if (!status)
         return MHD_YES;
     x->closes = true;
@@ -341,9 +346,8 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
                                   size_t *n, void **state)
 {
     struct exchange *x = *state;
-    (void)version;
     if (!x)
-        return begin(ctx, c, url, method, state);
+        return begin(ctx, c, url, method, version, state);
     return *n ? more(x, data, n) : whole(x);
 }
 

@@ -76,6 +76,7 @@ struct link {
     bool said;         /* an answer went out by the side */
     bool ended;        /* by us, and not closed yet */
     bool timed_out;
+    bool half; /* at the last tick no more of its request could come */
 };
 
 struct links {
@@ -131,8 +132,8 @@ bool link_serve(struct link *l); /* the request is whole. false: it was given up
 void link_say(struct link *l);   /* an answer went out by the side */
 /* The answer is out. Returns the status if one was sent by the side meanwhile, or 0. */
 int link_rest(struct link *l);
-/* From time to time, on the watch's thread: gives up requests that do not end, closes surplus
- * connections. */
+/* From time to time, on the watch's thread: gives up requests that do not end or whose end cannot
+ * come, closes surplus connections. */
 void links_tick(struct http *h);
 
 #endif

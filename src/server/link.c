@@ -100,6 +100,14 @@ void link_close(struct link *l)
     mem_free(l);
 }
 
+/* Its client ended its side in the middle of a request, and all that it sent was read: no more can
+ * come. */
+static bool is_half(const struct link *l)
+{
+    char c;
+    return l->state == LINK_ASKING && recv(l->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 bool link_may_ask(struct link *l)
 {
     struct links *s = &l->http->links;
@@ -178,10 +186,14 @@ void links_tick(struct http *h)
     pthread_mutex_lock(&s->lock);
     for (struct link *l = s->first, *next; l; l = next) {
         next = l->next;
-        if (!l->ended && is_late(l))
+        const bool half = !l->ended && is_half(l);
+        if (half && l->half) /* what was read last has had a second to be looked at */
+            end(l);
+        else if (!l->ended && is_late(l))
             give_up(l);
         else if (!l->ended && l->state == LINK_IDLE && !is_silent(l))
             change(l, LINK_ASKING);
+        l->half = half;
     }
     while (s->n_live > h->o.connections && evict(s))
         ;

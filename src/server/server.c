@@ -411,8 +411,9 @@ static void handle(void *ctx, struct exchange *x)
         refuse_with(x, 404, "there is nothing at this path; docs/api.md lists what there is");
     else if (!r->open && is_foreign(s, x))
         refuse_with(x, 403,
-                    "a page of another origin, or another name for this machine; "
-                    "--cors-origin or --api-key-file lets it in");
+                    "a page of another origin, or another name for this machine: who runs the "
+                    "server lets it in with --cors-origin ORIGIN or --api-key-file FILE, in a "
+                    "file of settings cors_origin or api_key_file");
     else if (!r->open && !allowed(s, x))
         refuse_with(x, 401, "this server wants an API key: Authorization: Bearer KEY");
     else if (atomic_load(&s->draining) && is_work(r))
