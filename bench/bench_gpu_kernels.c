@@ -1,13 +1,14 @@
 /* The kernels of products at the shapes of the released model: time of a dispatch that depends on
  * the one before, and the weights it reads a second.
  *
- *      bench_gpu_kernels [MIB [forms | ROWS ...]]
+ *      bench_gpu_kernels [MIB [forms] [ROWS ...]]
  *
  * MIB: weights are in so much device memory (2048; more than caches hold), gone through in turn.
  * On devices with matrices of bytes the first lines say what tiles of products could reach if
  * nothing had to be read: coop/rate_coop.comp.
  *
- * forms: in other forms too (outputs x rows of a lane, groups under way). ROWS: those of steps, or
+ * forms: in other forms too (outputs x rows of a lane, groups under way; 0 outputs: tiles of so
+ * many rows; outputs of a workgroup). ROWS: those of steps, or
  * of a prefill. From 52 rows on they share the experts there are, as a router that is fair to all
  * would have it; before, no two rows share one.
  *
@@ -44,6 +45,7 @@ struct bench {
     bool forms;
     const struct gpu_linear_form *form; /* NULL: the best */
     int depth;                          /* of experts; 0: the best */
+    int outs;                           /* of reads of the streams; 0: the best */
 };
 
 typedef int job_fn(struct bench *b, struct err *e);
@@ -88,7 +90,7 @@ static int list(struct bench *b, int cols, const int *rows, int n, struct err *e
 {
     struct gpu_product p[LINEAR_LIST];
     const struct gpu_linear l = {b->d, b->t, 0, room_take(b, ROWS * GPU_ACTS_BYTES((size_t)cols)),
-                                 b->R};
+                                 b->R, 0};
     for (int i = 0; i < n; i++)
         p[i] = (struct gpu_product){matrix(b, MATRIX_Q4, rows[i], cols),
                                     room_take(b, (size_t)b->R * (size_t)rows[i] * 4), rows[i]};
@@ -121,7 +123,7 @@ static int head(struct bench *b, struct err *e)
     return list(b, H, rows, 1, e);
 }
 
-static int hyper_read(struct bench *b, bool apart, struct err *e)
+static int hyper_read(struct bench *b, bool many, struct err *e)
 {
     size_t R = (size_t)b->R, wide = (size_t)S * H;
     struct gpu_matrix inject = matrix(b, MATRIX_Q4, S, S * H);
@@ -138,14 +140,15 @@ static int hyper_read(struct bench *b, bool apart, struct err *e)
                           .gamma = room_take(b, wide * 4),
                           .norm_x = room_take(b, R * wide * 4),
                           .norm_q = room_take(b, R * GPU_ACTS_BYTES(wide)),
-                          .low_x = room_take(b, R * LOW * 4),
+                          .low_x = room_take(b, gpu_hyper_low_floats(b->R, S, LOW) * 4),
                           .to_x = room_take(b, R * H * 4),
                           .to_q = room_take(b, R * GPU_ACTS_BYTES(H)),
                           .bad = room_take(b, 4),
                           .down = matrix(b, MATRIX_Q4, LOW, S * H),
                           .up = matrix(b, MATRIX_Q4, S * H, LOW),
                           .inject = &inject,
-                          .apart = apart};
+                          .many = many,
+                          .outs = b->outs};
     x.room = room_take(b, gpu_hyper_room(&x));
     return gpu_hyper_record(&x, e);
 }
@@ -155,7 +158,7 @@ static int hyper(struct bench *b, struct err *e)
     return hyper_read(b, false, e);
 }
 
-static int hyper_apart(struct bench *b, struct err *e)
+static int hyper_many(struct bench *b, struct err *e)
 {
     return hyper_read(b, true, e);
 }
@@ -343,6 +346,8 @@ static int measure(struct bench *b, const char *name, job_fn *job, struct err *e
         printf("   %d x %d, %d under way", b->form->outs, b->form->rows, b->form->depth);
     if (b->depth)
         printf("   %d under way", b->depth);
+    if (b->outs)
+        printf("   %d outputs", b->outs);
     printf("\n");
     fflush(stdout);
     return 0;
@@ -366,12 +371,16 @@ static bool has_forms(job_fn *job)
 static int measure_forms(struct bench *b, const char *name, job_fn *job, struct err *e)
 {
     static const struct gpu_linear_form forms[] = {
-        {1, 1, 1}, {1, 1, 2}, {1, 1, 3}, {1, 1, 5}, {2, 1, 1}, {2, 1, 2}, {2, 1, 3}, {4, 1, 1},
-        {4, 1, 2}, {1, 2, 1}, {1, 2, 2}, {2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {1, 4, 1}, {1, 4, 2},
-        {2, 4, 1}, {2, 4, 2}, {4, 4, 1}, {1, 8, 1}, {1, 8, 2}, {2, 8, 1}, {4, 8, 1}, {0, 16, 0}};
+        {1, 1, 1}, {1, 1, 2}, {1, 1, 3},  {1, 1, 5},  {2, 1, 1}, {2, 1, 2}, {2, 1, 3},
+        {4, 1, 1}, {4, 1, 2}, {1, 2, 1},  {1, 2, 2},  {2, 2, 1}, {2, 2, 2}, {4, 2, 1},
+        {1, 4, 1}, {1, 4, 2}, {2, 4, 1},  {2, 4, 2},  {4, 4, 1}, {1, 8, 1}, {1, 8, 2},
+        {2, 8, 1}, {4, 8, 1}, {0, 16, 0}, {0, 32, 0}, {0, 64, 0}};
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof forms / sizeof forms[0]; i++) {
-        if (forms[i].rows != b->R && (forms[i].outs || b->R < 4 || b->R > 16))
+        const struct gpu_linear_form *f = &forms[i];
+        const bool passes = f->outs && f->rows == 8 && b->R > 8 && b->R <= 64;
+        const bool tiles = !f->outs && b->R >= 4 && b->R <= 64;
+        if (f->rows != b->R && !passes && !tiles)
             continue;
         b->form = &forms[i];
         rc = measure(b, name, job, e);
@@ -389,6 +398,18 @@ static int measure_depths(struct bench *b, const char *name, job_fn *job, struct
     return rc;
 }
 
+static int measure_outs(struct bench *b, const char *name, job_fn *job, struct err *e)
+{
+    static const int outs[] = {4, 6, 8, 12, 16, 24};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof outs / sizeof outs[0] && b->R <= 24; i++) {
+        b->outs = outs[i];
+        rc = measure(b, name, job, e);
+    }
+    b->outs = 0;
+    return rc;
+}
+
 static int all(struct bench *b, const int *rows, int n, struct err *e)
 {
     static const struct {
@@ -400,7 +421,7 @@ static int all(struct bench *b, const int *rows, int n, struct err *e)
                 {"deltanet out", deltanet_out},
                 {"qsa in", qsa_in},
                 {"hyper read", hyper},
-                {"hyper, 3 parts", hyper_apart},
+                {"hyper, many", hyper_many},
                 {"route", route},
                 {"experts", moe},
                 {"head", head}};
@@ -416,6 +437,8 @@ static int all(struct bench *b, const int *rows, int n, struct err *e)
             rc = measure(b, jobs[i].name, job, e);
             if (!rc && b->forms && job == moe)
                 rc = measure_depths(b, jobs[i].name, job, e);
+            else if (!rc && b->forms && job == hyper)
+                rc = measure_outs(b, jobs[i].name, job, e);
             else if (!rc && b->forms && has_forms(job))
                 rc = measure_forms(b, jobs[i].name, job, e);
         }
@@ -464,10 +487,10 @@ int main(int argc, char **argv)
     size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 2048;
     b.forms = argc > 2 && strcmp(argv[2], "forms") == 0;
     int rows[ROWS_MAX] = {1, 2, 4, 8, 16, 32, 128, 512}, n = 8;
-    for (int i = 2; !b.forms && i < argc && i - 2 < ROWS_MAX; i++) {
-        rows[i - 2] = (int)strtol(argv[i], NULL, 10);
-        n = i - 1;
-        if (rows[i - 2] < 1 || rows[i - 2] > ROWS) {
+    for (int i = 2 + b.forms, j = 0; i < argc && j < ROWS_MAX; i++, j++) {
+        rows[j] = (int)strtol(argv[i], NULL, 10);
+        n = j + 1;
+        if (rows[j] < 1 || rows[j] > ROWS) {
             fprintf(stderr, "bench_gpu_kernels: rows are 1 to %d\n", ROWS);
             return 1;
         }

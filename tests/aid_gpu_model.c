@@ -138,27 +138,45 @@ static float float_product(const struct model_matrix *m, int o, const float *x)
     return (eight[0] + eight[1]) + (eight[2] + eight[3]);
 }
 
+/* acc, and what group g of output o adds to it. */
+static float group_added(const struct model_matrix *m, int o, const void *row, int g, float acc)
+{
+    const float *scale = (const float *)((const uint8_t *)row + 2 * m->cols);
+    const float *sum = scale + m->cols / 64;
+    size_t at = (size_t)o * (size_t)(m->cols / 64) + (size_t)g;
+    int32_t all = 0;
+    for (int i = 0; i < 64; i++)
+        all += m->steps[at * 64 + (size_t)i] * code_at(row, m->cols, 64 * g + i);
+    float s = bf16_to_f32(m->scales[at]), b = bf16_to_f32(m->biases[at]);
+    if (m->bits != 4)
+        b = b + (m->bits == 3 ? 0.5f : 1.5f) * s;
+    acc = acc + (float)all * scale[g] * s;
+    return acc + b * sum[g];
+}
+
 float model_product(const struct model_matrix *m, int o, const void *row)
 {
     if (m->bits > 4)
         return float_product(m, o, row);
-    const float *scale = (const float *)((const uint8_t *)row + 2 * m->cols);
-    const float *sum = scale + m->cols / 64;
-    int lanes = GPU_LANES(m->cols), groups = m->cols / 64;
+    int lanes = GPU_LANES(m->cols);
     float lane[32] = {0};
-    for (int g = 0; g < groups; g++) {
-        size_t at = (size_t)o * (size_t)groups + (size_t)g;
-        int32_t all = 0;
-        for (int i = 0; i < 64; i++)
-            all += m->steps[at * 64 + (size_t)i] * code_at(row, m->cols, 64 * g + i);
-        float s = bf16_to_f32(m->scales[at]), b = bf16_to_f32(m->biases[at]);
-        if (m->bits != 4)
-            b = b + (m->bits == 3 ? 0.5f : 1.5f) * s;
-        lane[g % lanes] = lane[g % lanes] + (float)all * scale[g] * s;
-        lane[g % lanes] = lane[g % lanes] + b * sum[g];
-    }
+    for (int g = 0; g < m->cols / 64; g++)
+        lane[g % lanes] = group_added(m, o, row, g, lane[g % lanes]);
     float y = lane[0];
     for (int t = 1; t < lanes; t++)
         y = y + lane[t];
+    return y;
+}
+
+float model_product_runs(const struct model_matrix *m, int o, const void *row, int runs)
+{
+    int n = m->cols / 64 / runs;
+    float y = 0;
+    for (int t = 0; t < runs; t++) {
+        float run = 0;
+        for (int g = t * n; g < (t + 1) * n; g++)
+            run = group_added(m, o, row, g, run);
+        y = t ? y + run : run;
+    }
     return y;
 }

@@ -24,6 +24,8 @@ void model_matrix_free(struct model_matrix *m);
 void model_put(struct aid_gpu *g, struct model_matrix *m);
 /* Output o for a row: activations, or floats where bits are 16 or 32. */
 float model_product(const struct model_matrix *m, int o, const void *row);
+/* The same of quantised matrices in runs (struct gpu_linear). */
+float model_product_runs(const struct model_matrix *m, int o, const void *row, int runs);
 
 /* Made-up values: mostly ordinary, some rows with outliers and zeros. */
 void model_floats(float *x, size_t n);

@@ -14,7 +14,7 @@ static struct aid_gpu g;
 
 static struct gpu_linear linear_of(u64 x, u64 q, int R)
 {
-    return (struct gpu_linear){g.device, g.tape, x, q, R};
+    return (struct gpu_linear){g.device, g.tape, x, q, R, 0};
 }
 
 static void numbers_are_near(void **state)

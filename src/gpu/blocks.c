@@ -18,7 +18,7 @@ struct gpu_matrix gpu_matrix_of(const struct gpu *g, const struct matrix *m)
 
 static struct gpu_linear linear_of(const struct gpu *g, const struct gpu_acts *x, int R)
 {
-    return (struct gpu_linear){g->device, g->tape, x->x, x->q, R};
+    return (struct gpu_linear){g->device, g->tape, x->x, x->q, R, 0};
 }
 
 static struct mix mix_of(const struct gpu *g)
@@ -62,7 +62,7 @@ static struct gpu_hyper hyper_of(const struct gpu *g, const struct hyper_job *j)
                               .inj = j->inj,
                               .norm_x = m->norm.x,
                               .norm_q = m->norm.q,
-                              .low_x = m->low.x,
+                              .low_x = m->low,
                               .room = m->many,
                               .bad = m->bad};
 }

@@ -4,8 +4,9 @@
 #include <assert.h>
 
 enum {
-    FEW_ROWS = 8,        /* up to so many, each workgroup of the first products makes its norms */
-    FEW_WIDE = 220 * 64, /* widest streams for that: they lie in its shared memory */
+    FEW_ROWS = 24,     /* up to so many, each workgroup of the first products makes its norm */
+    FEW_WIDTH = 8192,  /* widest stream for that: it lies in its shared memory */
+    DOWN_OUTPUTS = 12, /* of a workgroup; H200: all workgroups of a row are under way at once */
 };
 
 static int norm_record(const struct gpu_hyper *x, bool only_add, struct err *e)
@@ -27,7 +28,7 @@ static int norm_record(const struct gpu_hyper *x, bool only_add, struct err *e)
     if (rc)
         return rc;
     assert(x->h % 64 == 0);
-    tape_dispatch(x->t, k, &p, sizeof p, (struct grid){((u32)x->S + 3) / 4, (u32)x->R, 1});
+    tape_dispatch(x->t, k, &p, sizeof p, (struct grid){(u32)x->S, (u32)x->R, 1});
     tape_barrier(x->t);
     return 0;
 }
@@ -48,11 +49,24 @@ static u32 under_way(const struct gpu_hyper *x, u32 best)
     return device_about(x->d)->kind == DEVICE_SOFTWARE ? 1 : best;
 }
 
+/* Whether the first products are added stream by stream, each a chain; depends on shapes alone. */
+static bool by_stream(const struct gpu_hyper *x)
+{
+    return x->h <= FEW_WIDTH && x->down.format >= MATRIX_Q4 &&
+           (!x->inject || x->inject->format == x->down.format);
+}
+
 /* Few rows: norms and first products in one dispatch, which leaves in `kept` what mix needs. */
 static bool few(const struct gpu_hyper *x)
 {
-    return !x->apart && x->R <= FEW_ROWS && x->S * x->h <= FEW_WIDE &&
-           x->down.format >= MATRIX_Q4 && (!x->inject || x->inject->format == x->down.format);
+    return by_stream(x) && !x->many && x->R <= FEW_ROWS;
+}
+
+size_t gpu_hyper_low_floats(int R, int S, int low)
+{
+    const size_t parts = (size_t)(R < FEW_ROWS ? R : FEW_ROWS) * (size_t)S * (size_t)(low + S);
+    const size_t sums = (size_t)R * (size_t)low;
+    return parts > sums ? parts : sums;
 }
 
 static u64 kept_of(const struct gpu_hyper *x)
@@ -62,12 +76,13 @@ static u64 kept_of(const struct gpu_hyper *x)
 
 static int down_record(const struct gpu_hyper *x, struct err *e)
 {
-    const u32 constants[] = {(u32)x->h, (u32)x->S, (u32)x->low, bits_of(&x->down), under_way(x, 5)};
+    const u32 outs = x->outs ? (u32)x->outs : DOWN_OUTPUTS;
+    const u32 constants[] = {(u32)x->h, (u32)x->S, (u32)x->low, bits_of(&x->down), outs};
     const struct hyper_down_params p = {.hyper = x->hyper,
                                         .add = x->add,
                                         .inj = x->inj,
                                         .gamma = x->gamma,
-                                        .low = x->low_x,
+                                        .parts = x->low_x,
                                         .kept = kept_of(x),
                                         .down = quant_of(&x->down),
                                         .inject = x->inject ? quant_of(x->inject)
@@ -77,7 +92,6 @@ static int down_record(const struct gpu_hyper *x, struct err *e)
                                         .by_h = 1 / (float)x->h,
                                         .eps = x->eps,
                                         .first = (u32)x->first};
-    const u32 teams = 256 / GPU_LANES((u32)(x->S * x->h));
     const u32 outputs = (u32)(x->low + (x->inject ? x->S : 0));
     const struct kernel *k;
     int rc = device_kernel(x->d, "hyper_down", constants, 5, &k, e);
@@ -85,14 +99,15 @@ static int down_record(const struct gpu_hyper *x, struct err *e)
         return rc;
     assert(x->h % 64 == 0);
     tape_dispatch(x->t, k, &p, sizeof p,
-                  (struct grid){(outputs + teams - 1) / teams, (u32)x->R, 1});
+                  (struct grid){(outputs + outs - 1) / outs, (u32)x->S, (u32)x->R});
     tape_barrier(x->t);
     return 0;
 }
 
 static int mix_record(const struct gpu_hyper *x, struct err *e)
 {
-    const u32 constants[] = {(u32)x->h, (u32)x->S, (u32)x->low, bits_of(&x->up), under_way(x, 3)};
+    const u32 constants[] = {(u32)x->h,       (u32)x->S,       (u32)x->low,
+                             bits_of(&x->up), under_way(x, 3), few(x) ? (u32)x->S : 1};
     const struct hyper_mix_params p = {.low = x->low_x,
                                        .up = quant_of(&x->up),
                                        .x = x->to_x,
@@ -105,7 +120,7 @@ static int mix_record(const struct gpu_hyper *x, struct err *e)
                                        .inj = x->inject ? x->inj : 0,
                                        .by_S = 1 / (float)x->S};
     const struct kernel *k;
-    int rc = device_kernel(x->d, "hyper_mix", constants, 5, &k, e);
+    int rc = device_kernel(x->d, "hyper_mix", constants, 6, &k, e);
     if (rc)
         return rc;
     assert(x->up.format >= MATRIX_Q4 && x->low % 64 == 0);
@@ -115,8 +130,6 @@ static int mix_record(const struct gpu_hyper *x, struct err *e)
 }
 
 /* --- many rows: weights of `up` are read once for a tile of them --- */
-
-enum { TILE_ROWS = 12 };
 
 static int low_record(const struct gpu_hyper *x, u64 q, struct err *e)
 {
@@ -159,7 +172,7 @@ size_t gpu_hyper_room(const struct gpu_hyper *x)
 static int mix_many_record(const struct gpu_hyper *x, struct err *e)
 {
     const u64 low = x->room, gate = x->room + low_bytes(x);
-    const struct gpu_linear l = {x->d, x->t, 0, low, x->R};
+    const struct gpu_linear l = {x->d, x->t, 0, low, x->R, 0};
     const struct gpu_product up = {x->up, gate, x->S * x->h};
     int rc = low_record(x, low, e);
     tape_barrier(x->t);
@@ -172,7 +185,7 @@ static int mix_many_record(const struct gpu_hyper *x, struct err *e)
 
 int gpu_hyper_record(const struct gpu_hyper *x, struct err *e)
 {
-    const struct gpu_linear in = {x->d, x->t, x->norm_x, x->norm_q, x->R};
+    const struct gpu_linear in = {x->d, x->t, x->norm_x, x->norm_q, x->R, by_stream(x) ? x->S : 0};
     struct gpu_product p[2] = {{x->down, x->low_x, x->low}};
     int rc;
     if (x->inject)
@@ -186,7 +199,7 @@ int gpu_hyper_record(const struct gpu_hyper *x, struct err *e)
     if (rc)
         return rc;
     tape_barrier(x->t);
-    return x->R >= TILE_ROWS && x->room ? mix_many_record(x, e) : mix_record(x, e);
+    return x->many || x->R > FEW_ROWS ? mix_many_record(x, e) : mix_record(x, e);
 }
 
 int gpu_hyper_record_add(const struct gpu_hyper *x, struct err *e)

@@ -1,11 +1,11 @@
-// The streams of a row before they are read: what is to be added, and norms. For a kernel of 256
+// A stream of a row before it is read: what is to be added, and its norm. For a kernel of 512
 // invocations with H, S, and p.hyper, p.add, p.inj, p.gamma, p.by_S, p.by_h, p.eps.
 //
-// 64 lanes go through a stream, four streams at once: lane t has eights t, t + 64, ...; squares of
-// a lane are added ascending, lanes meet in pairs of neighbours.
-const uint EIGHTS = H / 8, PASSES = (EIGHTS + 63) / 64;
+// A workgroup goes through one stream: lane t has eights t, t + 512, ...; squares of a lane are
+// added ascending, lanes meet in pairs of neighbours.
+const uint EIGHTS = H / 8, PASSES = (EIGHTS + 511) / 512;
 
-shared float stream_room[32];
+shared float stream_room[64];
 
 float stream_x[PASSES][8], stream_gamma[PASSES][8];
 
@@ -16,13 +16,13 @@ float stream_by(uint r, uint ig)
     return by;
 }
 
-// stream_x of stream ig < S: with what is to be added, by times.
+// stream_x: with what is to be added, by times.
 void stream_load(uint r, uint ig, bool norm, out float by)
 {
     float add[PASSES][8];
     uint64_t hyper = p.hyper + uint64_t(r * S + ig) * (H * 4);
     [[unroll]] for (uint k = 0; k < PASSES; k++) { // all loads, before anything waits for one
-        uint at = min(k * 64 + LANE % 64, EIGHTS - 1);
+        uint at = min(k * 512 + LANE, EIGHTS - 1);
         floats_get(hyper + at * 32, stream_x[k]);
         if (p.add != 0)
             floats_get(p.add + (uint64_t(r) * H + at * 8) * 4, add[k]);
@@ -40,25 +40,24 @@ void stream_load(uint r, uint ig, bool norm, out float by)
         }
 }
 
-// Sum of squares of each stream that is loaded; all invocations call it.
+// Sum of the stream's squares; once in a kernel, by all invocations.
 float stream_squares()
 {
     precise float squares = 0.0, s[8];
     [[unroll]] for (uint k = 0; k < PASSES; k++)
-        if (k * 64 + LANE % 64 < EIGHTS)
+        if (k * 512 + LANE < EIGHTS)
             [[unroll]] for (uint i = 0; i < 8; i++)
                 squares = squares + stream_x[k][i] * stream_x[k][i];
     float eight = eight_sum(squares);
-    barrier();
     if (LANE % 8 == 0)
         stream_room[LANE / 8] = eight;
     barrier();
     [[unroll]] for (uint i = 0; i < 8; i++)
-        s[i] = stream_room[LANE / 64 * 8 + i];
+        s[i] = stream_room[LANE % 8 * 8 + i];
     NEIGHBOURS(s, 4)
     NEIGHBOURS(s, 2)
     NEIGHBOURS(s, 1)
-    return s[0];
+    return eight_sum(s[0]);
 }
 
 float stream_scale(float squares)

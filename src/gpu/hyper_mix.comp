@@ -15,6 +15,7 @@ layout(constant_id = 2) const uint S = 4;
 layout(constant_id = 3) const uint LOW = 320; // a multiple of 64
 layout(constant_id = 4) const uint BITS = 4;
 layout(constant_id = 5) const uint DEPTH = 3; // groups of weights under way in a lane
+layout(constant_id = 6) const uint PARTS = 1; // of p.low; more than one: hyper_down.comp made them
 
 const uint GROUPS = LOW / 64, TEAM = GPU_LANES(LOW), OUTS = S * 64, ITEMS = OUTS * TEAM;
 const uint PER = (GROUPS + TEAM - 1) / TEAM;
@@ -24,10 +25,24 @@ shared uvec4 code[LOW / 8];
 shared float low_scale[GROUPS], low_sum[GROUPS];
 shared float part[ITEMS], gated[OUTS], mixed[64];
 
+// Output i of the first products of row r: its parts, ascending.
+const uint OF_PART = PARTS > 1 ? LOW + S : LOW;
+
+float low_of(uint r, uint i)
+{
+    float part[PARTS];
+    [[unroll]] for (uint ip = 0; ip < PARTS; ip++)
+        part[ip] = Floats(p.low).v[(r * PARTS + ip) * OF_PART + i];
+    precise float sum = part[0];
+    [[unroll]] for (uint ip = 1; ip < PARTS; ip++)
+        sum = sum + part[ip];
+    return sum;
+}
+
 void low_make(uint r)
 {
     for (uint i = LANE; i < LOW; i += 512) {
-        precise float x = Floats(p.low).v[r * LOW + i] * p.by_S;
+        precise float x = low_of(r, i) * p.by_S;
         low[i] = num_silu(x);
     }
     barrier();
@@ -99,8 +114,8 @@ Stream stream_load(uint r, uint ig, uint i)
         s.norm = Floats(p.norm).v[at];
         return s;
     }
-    float by = Floats(p.kept).v[(r * 3 + 1) * S + ig];
-    float scale = Floats(p.kept).v[(r * 3 + 2) * S + ig];
+    float by = Floats(p.kept).v[r * 2 * S + ig];
+    float scale = Floats(p.kept).v[(r * 2 + 1) * S + ig];
     precise float x = Floats(p.hyper).v[at];
     if (p.add != 0)
         x = x + by * Floats(p.add).v[r * H + i];
@@ -138,7 +153,7 @@ void main()
     }
     barrier();
     if (p.norm == 0 && p.inj != 0 && gl_WorkGroupID.x == 0 && LANE < S)
-        FloatsOut(p.inj).v[r * S + LANE] = Floats(p.kept).v[r * 3 * S + LANE];
+        FloatsOut(p.inj).v[r * S + LANE] = low_of(r, LOW + LANE);
     if (LANE < 64) {
         precise float sum = gated[LANE];
         [[unroll]] for (uint ig = 1; ig < S; ig++)

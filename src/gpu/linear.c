@@ -5,7 +5,7 @@
 
 #include "gpu/tile.h"
 
-enum { LINEAR_TILE_ROWS = 12 }; /* from so many rows on they go in tiles of 16 or 32 */
+enum { LINEAR_TILE_ROWS = 17 }; /* from so many rows on they go in tiles of 16 or more */
 
 /* One dispatch: matrices of the same format, cols and input. */
 struct group {
@@ -85,11 +85,17 @@ static int cut_tiles(const struct gpu_linear *l, const struct group *g,
                      const struct gpu_linear_form *f, struct cut *c, struct err *e)
 {
     const struct gpu_matrix *m = &g->p[0]->m;
-    const struct gpu_tile_shape s = {.cols = m->cols, .rows = f->rows, .bits = bits_of(m->format)};
+    const struct gpu_tile_shape s = {
+        .cols = m->cols, .rows = f->rows, .bits = bits_of(m->format), .runs = l->runs};
     struct gpu_tiling t;
     int rc = gpu_tiling_make(l->d, "linear", &s, &t, e);
     *c = (struct cut){t.k, t.outputs, t.rows};
     return rc;
+}
+
+static struct gpu_linear_form tiles_of(int R)
+{
+    return (struct gpu_linear_form){.rows = R > 32 ? 64 : R > 16 ? 32 : 16};
 }
 
 /* Few rows wait for memory: what is under way everywhere should be more than memory's rate times
@@ -103,7 +109,7 @@ struct gpu_linear_form gpu_linear_form(const struct device *d, int R, int cols, 
     bool software = device_about(d)->kind == DEVICE_SOFTWARE;
     size_t lanes = outputs * (size_t)team;
     if (R >= LINEAR_TILE_ROWS)
-        return (struct gpu_linear_form){.rows = R > 32 ? 64 : R > 16 ? 32 : 16};
+        return tiles_of(R);
     int rows = R >= 5 ? 8 : R >= 3 ? 4 : R, under_way = R == 1 ? 3 : R == 2 ? 2 : 1, outs = 1;
     if (software)
         return (struct gpu_linear_form){1, rows, 1};
@@ -124,7 +130,8 @@ static int group_record(const struct gpu_linear *l, const struct group *g,
     u32 blocks = 0;
     for (int i = 0; i < g->n; i++)
         outputs += (size_t)g->p[i]->m.rows;
-    const struct gpu_linear_form best = gpu_linear_form(l->d, l->R, m->cols, outputs);
+    const struct gpu_linear_form best =
+        l->runs ? tiles_of(l->R) : gpu_linear_form(l->d, l->R, m->cols, outputs);
     const struct gpu_linear_form *f = form ? form : &best;
     assert(!quantised || (m->cols % 64 == 0 && l->q % 16 == 0));
     int rc = !quantised ? cut_floats(l, m, &cut, e)

@@ -33,6 +33,8 @@ struct gpu_linear {
     struct tape *t;
     u64 x, q;
     int R;
+    int runs; /* not 0: groups of quantised matrices are added in so many equal runs, and these
+                 ascending, in place of lanes; in tiles however few rows there are */
 };
 int gpu_linear_record(const struct gpu_linear *l, const struct gpu_product *p, int n,
                       struct err *e);

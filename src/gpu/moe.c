@@ -7,7 +7,7 @@
 
 int gpu_route_record(const struct gpu_route *x, struct err *e)
 {
-    const struct gpu_linear in = {x->d, x->t, x->x, x->q, x->R};
+    const struct gpu_linear in = {x->d, x->t, x->x, x->q, x->R, 0};
     const struct gpu_product p[] = {{x->router, x->logits, x->E}, {x->shared_gate, x->open, 1}};
     const u32 constants[] = {(u32)x->E, (u32)x->K, x->norm};
     const struct moe_route_params q = {x->logits, x->route, x->weight};
@@ -225,7 +225,7 @@ static int routed_record(const struct gpu_moe *x, const struct room *r, const st
 /* gate and up of the shared expert, side by side; or down. */
 static int shared_record(const struct gpu_moe *x, const struct room *r, bool down, struct err *e)
 {
-    const struct gpu_linear l = {x->d, x->t, 0, down ? x->shared_act : x->q, x->R};
+    const struct gpu_linear l = {x->d, x->t, 0, down ? x->shared_act : x->q, x->R, 0};
     const int n = x->shared_inter;
     const struct gpu_product in[] = {{x->gate, r->shared, 2 * n},
                                      {x->up, r->shared + (u64)n * sizeof(float), 2 * n}};

@@ -84,11 +84,11 @@ struct quant_matrix {
     u64 w, scales, biases;
 };
 
-/* kept: f32 [R][3][S], what hyper_down leaves for hyper_mix: inj of this read, weights that `add`
- * goes by, scales of the norms. */
+/* What hyper_down leaves for hyper_mix. kept: f32 [R][2][S], weights that `add` goes by and scales
+ * of the norms; parts: f32 [R][S][lowrank + S], each stream's part of the two products. */
 struct hyper_down_params {
-    u64 hyper, add, inj, gamma;            /* as above; hyper and inj stay as they are */
-    u64 low, kept;                         /* [R][lowrank] */
+    u64 hyper, add, inj, gamma; /* as above; hyper and inj stay as they are */
+    u64 parts, kept;
     GPU_STRUCT(quant_matrix) down, inject; /* inject.w 0: none */
     u64 bad;
     f32 by_S, by_h, eps;
@@ -97,7 +97,7 @@ struct hyper_down_params {
 GPU_SIZE(hyper_down_params, 120);
 
 struct hyper_mix_params {
-    u64 low;                     /* [R][lowrank] */
+    u64 low;                     /* [R][lowrank], or parts */
     GPU_STRUCT(quant_matrix) up; /* [S*h][lowrank] */
     u64 x, q;                    /* [R][h] mixed, as floats and as activations */
     u64 norm;                    /* [R][S*h]; 0: made again of what follows, and written to hyper */

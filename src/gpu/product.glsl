@@ -77,12 +77,20 @@ ivec2 group_codes(Group c, uint j, uint bits)
                  ((w >> 4) & 0x03030303u) << 1 | ((low >> 2) & 0x01010101u));
 }
 
-// sum: 256 * high.x + ... of the codes' products; scale, bias of the weights, of the activations.
-float group_add(float acc, Group c, int high, int low, float scale, float sum, uint bits)
+// What a group adds, one after the other. scale and sum are those of the activations; high, low: sums
+// of the codes' products with high and low bytes.
+vec2 group_products(Group c, int high, int low, float scale, float sum, uint bits)
 {
     int all = (256 * high + low) << (4 - bits);
-    precise float a = acc + float(all) * scale * c.scale;
-    precise float b = a + c.bias * sum;
+    precise float a = float(all) * scale * c.scale, b = c.bias * sum;
+    return vec2(a, b);
+}
+
+float group_add(float acc, Group c, int high, int low, float scale, float sum, uint bits)
+{
+    vec2 two = group_products(c, high, low, scale, sum, bits);
+    precise float a = acc + two.x;
+    precise float b = a + two.y;
     return b;
 }
 

@@ -168,7 +168,7 @@ void gpu_scratch_place(struct gpu *g, struct layout room[ROOMS])
     size_t rows = (size_t)g->rows, values = (size_t)c->nv * c->dv;
     m->hyper = floats(l, rows, (size_t)c->S * c->h);
     m->norm = acts(l, rows, c->S * c->h);
-    m->low = acts(l, rows, c->lowrank);
+    m->low = floats(l, gpu_hyper_low_floats((int)rows, c->S, c->lowrank), 1);
     m->inj = floats(l, rows, (size_t)c->S);
     m->mixed = acts(l, rows, c->h);
     m->hidden = acts(l, ENGINE_ROWS_MAX, c->h);

@@ -122,7 +122,8 @@ struct routes {
  * are in `local` unless a line says otherwise. */
 struct scratch {
     u64 hyper;                        /* [rows][S*h] the residual */
-    struct gpu_acts norm, low;        /* hyper (ple, mtp too): [S*h] normed streams, [lowrank] */
+    struct gpu_acts norm;             /* hyper (ple, mtp too): [S*h] normed streams */
+    u64 low;                          /* hyper: gpu_hyper_low_floats */
     u64 inj;                          /* hyper: [rows][S], before its sigmoid */
     struct gpu_acts mixed, hidden;    /* [h] a block's input; the head's */
     u64 out;                          /* [rows][h] a block's output */

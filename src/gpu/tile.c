@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONSTANTS_MAX = 10 };
+enum { CONSTANTS_MAX = 11 };
 
 /* Dot products: 256 invocations, each with rows / 16 times outputs / 16. A device that is a
  * processor takes long to compile many of them. */
@@ -58,8 +58,11 @@ int gpu_tiling_make(struct device *d, const char *name, const struct gpu_tile_sh
     int n = matrix ? matrix_constants(about, s, out, constants)
                    : dot_constants(about, s, out, constants);
     assert(s->cols % 64 == 0);
+    assert(!s->runs || (s->bits && s->cols / 64 % s->runs == 0));
     if (s->bits)
         constants[n++] = (u32)s->bits;
+    if (s->runs)
+        constants[n++] = (u32)s->runs;
     snprintf(kernel, sizeof kernel, "%s_%s", name, matrix ? "coop" : "tile");
     return device_kernel(d, kernel, constants, n, &out->k, e);
 }

@@ -22,8 +22,14 @@ layout(constant_id = 1) const uint THREADS = 256;
 layout(constant_id = 2) const uint COLS = 2560;
 layout(constant_id = 3) const uint TILE = 64;
 layout(constant_id = 4) const uint BLOCK = 64;
+#ifdef RUNS_CONSTANT
+layout(constant_id = RUNS_CONSTANT) const uint RUNS = 0; // lanes that each have groups in a row
+#else
+const uint RUNS = 0;
+#endif
 
-const uint GROUPS = COLS / 64, LANES = GPU_LANES(COLS);
+const uint GROUPS = COLS / 64, LANES = RUNS > 0 ? RUNS : GPU_LANES(COLS);
+const uint RUN = GROUPS / LANES, STEP = RUNS > 0 ? 1 : LANES; // from a lane's group to its next
 
 // A row of a group has 64 bytes and 16 more, which keeps rows in different banks.
 #ifdef TILE_SMALL // 8 bytes a unit, for devices whose matrices are 8 wide
@@ -164,11 +170,12 @@ void tile_products()
     tile_load(0);
     for (uint t = 0; t < LANES; t++) {
         tile_clear();
-        for (uint g = t; g < GROUPS; g += LANES) {
+        uint first = RUNS > 0 ? t * RUN : t, end = RUNS > 0 ? first + RUN : GROUPS;
+        for (uint g = first; g < end; g += STEP) {
             tile_store();
             barrier();
-            uint then = g + LANES < GROUPS ? g + LANES : min(t + 1, GROUPS - 1);
-            tile_load(then);
+            uint then = g + STEP < end ? g + STEP : RUNS > 0 ? end : t + 1;
+            tile_load(min(then, GROUPS - 1));
             tile_group();
             barrier();
         }

@@ -17,6 +17,7 @@ struct gpu_tile_shape {
     int cols, rows;
     int bits;     /* of weights; 0: records say it */
     bool experts; /* "moe": tiles of their own shape */
+    int runs;     /* "linear": as in struct gpu_linear */
 };
 
 /* name: "linear" or "moe". */
