@@ -122,6 +122,8 @@ static void test_refusals(void **state)
     fails((const char *[]){"cherenkov", "bench", store, "--drafts", "1", "--prompt-tokens", "0",
                            NULL},
           2, "wants a prompt");
+    fails((const char *[]){"cherenkov", "bench", store, "--phases", "--engine", "cpu", NULL}, 2,
+          "--phases is for engine gpu, and engine cpu"); /* it printed zeros */
     fails((const char *[]){"cherenkov", "bench", store, "--experts", "2", NULL}, 3,
           "--experts 2` makes them");
     fails((const char *[]){"cherenkov", "bench", store, "--no-machine", "--prompt-tokens",

@@ -117,6 +117,7 @@ static void test_commands(void **state)
     expect(CHAT("/think maybe\n", store), 2, "", "wants on or off");
     expect(CHAT("/rest\n", store), 2, "", "did you mean /reset?");
     expect(CHAT("/save\n", store), 2, "", "wants the name of a file");
+    expect(CHAT("/save /no/such/x.json\n", store), 3, "", "/no/such/x.json: cannot open");
     expect(CHAT("a\xff\n", store), 3, "", "not valid UTF-8 at byte 1");
     expect(CHAT("Hello!\n", store, "--max-ctx", "10"), 1, "", "the context holds 10");
     expect(CHAT("Hello!\n", store, "--greedy", "--top-k", "3"), 2, "", "--greedy excludes");

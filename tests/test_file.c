@@ -211,7 +211,7 @@ static void test_kinds_of_path(void **state)
     assert_int_equal(file_read_all(r.path, 4, &b, &e), -E_LIMIT);
     assert_int_equal(b.len, 0);
     err_clear(&e);
-    assert_int_equal(file_make_dir(r.path, &e), -E_IO); /* there is a file of that name */
+    assert_int_equal(file_make_dir(r.path, &e), -E_ARG); /* there is a file of that name */
     err_clear(&e);
     assert_ok(file_make_dir(r.dir, &e), e);
     assert_true(file_is_dir(r.dir));

@@ -247,6 +247,19 @@ static void test_other_formats(void **state)
     }
 }
 
+/* "cannot make this directory: File exists" */
+static void test_output_is_a_file(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const char *file = aid_path(tmp, "file");
+    aid_write(file, "mine", 4);
+    assert_int_equal(aid_pack(MICRO, file, NULL, NULL, &e), -E_ARG);
+    assert_non_null(strstr(e.msg, "want a directory, found something else there"));
+    err_clear(&e);
+    assert_int_equal(aid_pack(MICRO, aid_path(file, "in"), NULL, NULL, &e), -E_IO);
+}
+
 /* Two programs packed different sources into one place at the same time: both said that they had
  * packed, and the store was a mixture. */
 static void test_two_at_once(void **state)
@@ -266,8 +279,8 @@ static void test_two_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_other_formats),
-                                       cmocka_unit_test(test_two_at_once)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_other_formats),
+        cmocka_unit_test(test_output_is_a_file), cmocka_unit_test(test_two_at_once)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -45,7 +45,11 @@ static void test_damaged_saves(void **state)
     buf_clear(&bad);
     buf_add(&bad, good.data, good.len);
     buf_putc(&bad, 'x'); /* too long */
-    expect_refusal(&b, &bad, E_FORMAT, "damaged");
+    expect_refusal(&b, &bad, E_FORMAT, "damaged: it has");
+    buf_clear(&bad);
+    buf_add(&bad, good.data, good.len); /* it said "604080 bytes of 604080, or a wrong checksum" */
+    bad.data[good.len / 2] = (char)(bad.data[good.len / 2] ^ 1);
+    expect_refusal(&b, &bad, E_FORMAT, "bytes do not have their checksum");
     for (size_t i = 0; i < good.len; i += i < 64 ? 1 : 2053) { /* a flipped bit anywhere */
         buf_clear(&bad);
         buf_add(&bad, good.data, good.len);

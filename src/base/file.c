@@ -223,6 +223,15 @@ static int write_parts(const struct file *f, const struct file_part *parts, int 
     return rc;
 }
 
+/* The file aside stands for the one that was meant. */
+static int blame(const char *path, const char *tmp, const struct err *why, struct err *e)
+{
+    const size_t n = strlen(tmp);
+    if (strncmp(why->msg, tmp, n) != 0)
+        return ERR(e, why->code, "%s", why->msg);
+    return ERR(e, why->code, "%s%s", path, why->msg + n);
+}
+
 int file_replace_parts(const char *path, const struct file_part *parts, int n, struct err *e)
 {
     int rc = check_replaceable(path, e);
@@ -231,6 +240,7 @@ int file_replace_parts(const char *path, const struct file_part *parts, int n, s
     size_t len = strlen(path);
     char *tmp = mem_alloc(len + 5), *dir = mem_strdup(path);
     struct file f = FILE_CLOSED;
+    struct err why = {0};
     if (!tmp || !dir) {
         rc = ERR(e, E_NOMEM, "out of memory writing %s", path);
         goto out;
@@ -240,9 +250,11 @@ int file_replace_parts(const char *path, const struct file_part *parts, int n, s
     char *slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir] = '\0';
-    if ((rc = file_create(tmp, &f, e)) || (rc = write_parts(&f, parts, n, e)) ||
-        (rc = file_sync(&f, e)) || (rc = file_close(&f, e)))
+    if (file_create(tmp, &f, &why) || write_parts(&f, parts, n, &why) || file_sync(&f, &why) ||
+        file_close(&f, &why)) {
+        rc = blame(path, tmp, &why, e);
         goto fail;
+    }
     maybe_die();
     if (faulty(FILE_FAULT_RENAME, false) ? (errno = EIO) : rename(tmp, path)) {
         rc = err_sys(e, "%s: renaming %s to it failed", path, tmp);
@@ -281,6 +293,9 @@ int file_make_dir(const char *path, struct err *e)
 {
     if (mkdir(path, 0755) == 0 || (errno == EEXIST && file_is_dir(path)))
         return 0;
+    if (errno == EEXIST)
+        return ERR(e, E_ARG, "%s: want a directory, found something else there: name another place",
+                   path);
     return err_sys(e, "%s: cannot make this directory", path);
 }
 

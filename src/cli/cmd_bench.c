@@ -68,6 +68,17 @@ static int read_prompt(struct job *j, struct err *e)
     return rc;
 }
 
+/* The other engines have no clock of their own. */
+static int check_phases(const struct job *j, const char *engine, struct err *e)
+{
+    if (!j->phases || strcmp(engine, "gpu") == 0)
+        return 0;
+    return ERR(e, E_ARG,
+               "bench: --phases is for engine gpu, and engine %s is to be measured: "
+               "leave it out, or ask for --engine gpu",
+               engine);
+}
+
 static int open_and_run(struct job *j, const char *path, struct bench_result *r, struct err *e)
 {
     struct model_options mo;
@@ -82,7 +93,8 @@ static int open_and_run(struct job *j, const char *path, struct bench_result *r,
     if (model_open(path, &mo, &j->m, e))
         return -e->code;
     model_flags_say_opening(j->m);
-    int rc = j->text ? read_prompt(j, e) : 0;
+    int rc = check_phases(j, j->m->engine->ops->name, e);
+    rc = rc || !j->text ? rc : read_prompt(j, e);
     const struct bench_options o = {
         .prompt_tokens = (int)j->prompt_tokens,
         .tokens = (int)j->tokens,
@@ -266,6 +278,9 @@ static int check(const struct job *j, struct err *e)
         return ERR(e, E_ARG, "bench: --drafts wants a prompt and tokens behind it");
     if (j->lookup && !j->drafts)
         return ERR(e, E_ARG, "bench: --lookup says where drafts come from: give --drafts too");
+    const char *engine = j->model.engine;
+    if (engine && strcmp(engine, "auto") != 0)
+        return check_phases(j, engine, e);
     return 0;
 }
 

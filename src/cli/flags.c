@@ -62,8 +62,8 @@ static void usage(const struct flags *f)
 
 static int unknown(const struct flags *f, const char *name, struct err *e)
 {
-    const char *names[FLAGS_MAX];
-    size_t n = 0;
+    const char *names[FLAGS_MAX] = {"help"};
+    size_t n = 1;
     for (const struct flag *g = f->flag; g->name && n < FLAGS_MAX; g++)
         names[n++] = g->name;
     const char *near = flags_nearest(name, names, n);

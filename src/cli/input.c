@@ -119,9 +119,10 @@ int input_ids(const char *arg, struct tokens *out, struct err *e)
         rc = buf_check(&text, e);
     else
         rc = standard ? input_stdin(&text, e) : file_read_all(arg, INPUT_MAX, &text, e);
-    if (!rc)
-        rc = parse_ids(where, &text, out, e);
-    else if (e->code == E_NOTFOUND)
+    struct err why = {0};
+    if (!rc && parse_ids(where, &text, out, &why)) /* a list is part of the command line */
+        rc = ERR(e, list && why.code == E_FORMAT ? E_ARG : why.code, "%s", why.msg);
+    else if (rc && e->code == E_NOTFOUND)
         err_prefix(e, "want a list like 1,2,3 or a file of ids");
     buf_free(&text);
     return rc;

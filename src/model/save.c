@@ -84,9 +84,12 @@ static int save_check(const struct save_form *f, const char *data, size_t n, str
     if (h.version != f->version)
         return ERR(e, E_FORMAT, "saved sequence of version %u, this engine reads %u", h.version,
                    f->version);
-    if (h.bytes != n || XXH3_64bits(data, n - SAVE_SUM_BYTES) != sum)
-        return ERR(e, E_FORMAT, "saved sequence is damaged: %zu bytes of %llu, or a wrong checksum",
-                   n, (unsigned long long)h.bytes);
+    if (h.bytes != n)
+        return ERR(e, E_FORMAT, "saved sequence is damaged: it has %zu bytes, want %llu", n,
+                   (unsigned long long)h.bytes);
+    if (XXH3_64bits(data, n - SAVE_SUM_BYTES) != sum)
+        return ERR(e, E_FORMAT,
+                   "saved sequence is damaged: its %zu bytes do not have their checksum", n);
     if (h.identity != f->identity)
         return ERR(e, E_FORMAT,
                    "saved sequence belongs to another model, to another engine or to other options "
