@@ -29,6 +29,16 @@ static int teardown(void **state)
     return 0;
 }
 
+/* A pool of -1 experts was one of all experts. */
+static void test_refused_options(void **state)
+{
+    (void)state;
+    cherenkov *m = NULL;
+    const cherenkov_options o = {.size = sizeof o, .engine = "cpu", .pool_slots = -1};
+    assert_int_not_equal(cherenkov_open(store, &o, &m), 0);
+    assert_non_null(strstr(cherenkov_error(NULL), "a pool of -1 experts: want 1 or more"));
+}
+
 static cherenkov *open_store(int max_ctx)
 {
     cherenkov *m = NULL;
@@ -262,9 +272,13 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat),     cmocka_unit_test(test_text),
-        cmocka_unit_test(test_sampling), cmocka_unit_test(test_context_full),
-        cmocka_unit_test(test_misuse),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_refused_options),
+        cmocka_unit_test(test_chat),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_context_full),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -395,7 +396,15 @@ static void test_command(void **state)
     run_program(pack, 0, "", "packed 2.48 MB");
     run_program(pack, 0, "", "nothing to do");
     const char *const force[] = {"cherenkov", "pack", MICRO, "--output", dir, "--force", NULL};
+    struct store *s; /* what an engine that runs has mapped: it was written over */
+    struct err e = {0};
+    assert_ok(store_open(dir, &s, &e), e);
+    struct stat was, is;
+    assert_int_equal(stat(aid_path(dir, "experts.bin"), &was), 0);
     run_program(force, 0, "", "packed 2.48 MB");
+    assert_int_equal(stat(aid_path(dir, "experts.bin"), &is), 0);
+    assert_true(was.st_ino != is.st_ino);
+    store_close(s);
     const char *const other[] = {"cherenkov", "pack", BF16, "--output", dir, NULL};
     run_program(other, 2, "", "choose another --output");
     const char *const norms[] = {"cherenkov", "pack", BF16, "--norms", "flat", NULL};

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "base/mem.h"
 
 static atomic_long fault[FILE_FAULT_COUNT]; /* calls left until the fault; 0 is off */
@@ -416,6 +417,7 @@ int map_open(const char *path, struct map *m, struct err *e)
             rc = err_sys(e, "%s: mapping %llu bytes failed", path, (unsigned long long)f.size);
         else
             *m = (struct map){p, (size_t)f.size};
+        guard_add(m->data, m->size, path);
     }
     file_drop(&f);
     return rc;
@@ -423,6 +425,7 @@ int map_open(const char *path, struct map *m, struct err *e)
 
 void map_close(struct map *m)
 {
+    guard_remove(m->data);
     if (m->data)
         munmap((void *)(uintptr_t)m->data, m->size);
     *m = (struct map){0};

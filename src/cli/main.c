@@ -1,7 +1,9 @@
 /* The program: picks a command, reports its failure, sets the exit status. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/units.h"
@@ -88,10 +90,24 @@ static void advise_memory(struct err *e)
              has);
 }
 
+/* A signal handler. */
+static void on_lost_file(const char *path)
+{
+    static const char before[] = "\ncherenkov: error: ",
+                      behind[] = ": shrank, or its disk failed, while it was in use: was it "
+                                 "written anew? `cherenkov verify` checks a store\n";
+    if (write(STDERR_FILENO, before, sizeof before - 1) < 0 ||
+        write(STDERR_FILENO, path, strlen(path)) < 0 ||
+        write(STDERR_FILENO, behind, sizeof behind - 1) < 0)
+        _exit(err_exit_status(E_IO));
+    _exit(err_exit_status(E_IO));
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {0};
     os_prepare_program();
+    guard_install(on_lost_file);
     if (argc < 2) {
         usage(stderr);
         return err_exit_status(E_ARG);

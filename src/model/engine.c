@@ -45,6 +45,9 @@ int engine_sizes_resolve(const struct config *c, const struct engine_options *o,
     if (o->chunk < 0 || o->chunk > ENGINE_CHUNK_MAX)
         return ERR(e, E_ARG, "prefill of %d tokens at once: want 1 to %d, or 0 for what fits",
                    o->chunk, ENGINE_CHUNK_MAX);
+    if (o->pool_slots < 0)
+        return ERR(e, E_ARG, "a pool of %d experts: want 1 or more, or 0 for what fits",
+                   o->pool_slots);
     out->n_sequences = o->n_sequences ? o->n_sequences : 1;
     out->ctx = o->ctx ? o->ctx : ENGINE_CTX_DEFAULT;
     out->ctx = out->ctx > c->max_pos ? c->max_pos : out->ctx;

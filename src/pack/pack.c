@@ -66,12 +66,21 @@ static int claim_new(const char *dir, struct file *lock, struct err *e)
     return rc;
 }
 
+/* The data files are unlinked, and not written over, so that a running engine keeps those that it
+ * has: it may use them where they are mapped. */
 static int remove_store(const char *dir, const char *manifest, struct err *e)
 {
     int rc = file_remove(manifest, e);
     if (!rc)
         rc = journal_remove(dir, e);
-    return rc ? rc : file_sync_dir(dir, e);
+    if (!rc)
+        rc = file_sync_dir(dir, e);
+    for (int i = 0; !rc && i < PIECE_FILES; i++) {
+        char *path = file_join(dir, piece_file_names[i]);
+        rc = path ? file_remove(path, e) : ERR(e, E_NOMEM, "out of memory opening %s", dir);
+        mem_free(path);
+    }
+    return rc;
 }
 
 /* A valid store of the same source is used as it is; any other is refused, unless forced. */

@@ -23,7 +23,7 @@ static void read_ranking(struct stream *st)
     struct err e = {0};
     if (ranking_read(st->store, st->pool.freq, &e)) {
         if (e.code != E_NOTFOUND)
-            log_say(LOG_WARN, "%s; not used, and replaced at the end", e.msg);
+            log_say(LOG_WARN, "%s; not used, and replaced at the end where that can be", e.msg);
         return;
     }
     for (int key = 0; key < st->pool.n_keys; key++)
