@@ -35,6 +35,12 @@ expect 0 '^equal$' check --against reference
 expect 0 '^equal within the tolerance$' check --against cpu
 expect 0 '^equal$' check --ids 3745,654,258,559 --tolerance 0 --against reference
 
+# A sound engine and a small model: rounding was called a difference.
+expect 0 '' "$CHERENKOV_BIN" pack tests/data/goldens/micro/mlx4 --output "$room/micro"
+for ids in 7,7,7,7,7,7 1,2,3,4,5,6,7,8,9,10,11,12; do
+    expect 0 'tolerance 0.7' "$CHERENKOV_BIN" check "$room/micro" --ids $ids --against cpu
+done
+
 expect 0 '' dump --ids 3745,654,258,559
 expect 0 '^equal$' check --ids 3745,654,258,559 --against "$room/dump"
 expect 0 '^equal$' check 'Once upon a' --against "$room/dump"
