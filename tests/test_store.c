@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -190,6 +191,34 @@ static void assert_refused(const struct made *made, const char *what, int code, 
         fail_msg("%s: code %d, \"%s\" does not say where and %s", what, -rc, e.msg, says);
 }
 
+/* "is not a store: there is no manifest.json", of a directory that the user may not look into. */
+static void test_where_nobody_may_look(void **state)
+{
+    (void)state;
+    char *dir = aid_tmpdir(), *inside = file_join(dir, "model");
+    int status;
+    assert_int_equal(chmod(dir, 0), 0);
+    pid_t pid = fork();
+    if (pid == 0) { /* to root nothing is forbidden */
+        struct err e = {0};
+        char *found;
+        if (geteuid() == 0 && setuid(65534))
+            _exit(77);
+        if (access(dir, F_OK))
+            _exit(77);
+        int rc = store_locate(dir, &found, &e) == -E_IO && strstr(e.msg, "Permission denied");
+        err_clear(&e);
+        rc =
+            rc && store_locate(inside, &found, &e) == -E_IO && strstr(e.msg, "cannot be looked at");
+        _exit(!rc);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
+    assert_int_equal(chmod(dir, 0700), 0);
+    mem_free(inside);
+    aid_rmdir(dir);
+}
+
 static void test_files_cut_short(void **state)
 {
     (void)state;
@@ -344,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_records_and_rows),
         cmocka_unit_test(test_weights_of_stores),
         cmocka_unit_test(test_where_stores_are_found),
+        cmocka_unit_test(test_where_nobody_may_look),
         cmocka_unit_test(test_files_cut_short),
         cmocka_unit_test(test_parts_that_do_not_go_together),
         cmocka_unit_test(test_tables_of_other_layers),

@@ -186,6 +186,23 @@ static void test_computes(void **state)
                 "'maybe'");
 }
 
+/* A checkpoint's own folder: its config.json was removed, and written anew as synth has it. */
+static void test_spares_what_is_no_store(void **state)
+{
+    const char *dir = aid_path(tmp, "mine"), *config = aid_path(dir, "config.json");
+    struct err e = {0};
+    (void)state;
+    assert_ok(file_make_dir(dir, &e), e);
+    aid_write(config, "{}", 2);
+    run_program((const char *[]){"cherenkov", "synth", MICRO, dir, NULL}, 2, "",
+                "holds a config.json, which would be lost");
+    aid_write(aid_path(dir, "model.safetensors"), "", 0);
+    run_program((const char *[]){"cherenkov", "synth", MICRO, dir, "--force", NULL}, 2, "",
+                "holds a checkpoint (model.safetensors)");
+    assert_true(aid_has(dir, "config.json"));
+    assert_false(aid_has(dir, "dense.bin"));
+}
+
 static void test_faults(void **state)
 {
     struct synth_options o = plain();
@@ -228,8 +245,10 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same), cmocka_unit_test(test_prefix),   cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_skew), cmocka_unit_test(test_computes), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_same),     cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_bits),     cmocka_unit_test(test_skew),
+        cmocka_unit_test(test_computes), cmocka_unit_test(test_spares_what_is_no_store),
+        cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

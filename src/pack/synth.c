@@ -39,6 +39,36 @@ struct making {
 };
 
 static int make_plan(struct making *k, struct err *e);
+static int is_checkpoint(void *ctx, const char *name, struct err *e)
+{
+    const char *end = strrchr(name, '.');
+    if (!end || strcmp(end, ".safetensors") != 0)
+        return 0;
+    return ERR(e, E_ARG,
+               "%s: holds a checkpoint (%s), whose config.json would be lost: choose "
+               "another folder",
+               (const char *)ctx, name);
+}
+
+/* A made-up store takes the place of another, and of nothing else. */
+static int check_contents(struct making *k, const char *dir, struct err *e)
+{
+    char *manifest = file_join(dir, "manifest.json"), *config = file_join(dir, "config.json");
+    int rc = manifest && config ? file_each(dir, is_checkpoint, (void *)(uintptr_t)dir, e)
+                                : ERR(e, E_NOMEM, "out of memory opening %s", dir);
+    const bool force = k->options->bits.force;
+    if (!rc && file_exists(manifest) && !force)
+        rc = ERR(e, E_ARG, "%s: holds a store; choose another folder, or pass --force", dir);
+    if (!rc && file_exists(config) && !force)
+        rc = ERR(e, E_ARG,
+                 "%s: holds a config.json, which would be lost; choose another folder, or "
+                 "pass --force",
+                 dir);
+    mem_free(manifest);
+    mem_free(config);
+    return rc;
+}
+
 static int check_place(struct making *k, const char *dir, struct err *e);
 static int open_all(struct making *k, const char *dir, struct err *e);
 static int make_piece(void *ctx, int worker, size_t i, struct err *e);
@@ -201,18 +231,18 @@ static int check_place(struct making *k, const char *dir, struct err *e)
                                       "dense.bin",     "ngram.bin",      "config.json"};
     char want[UNITS_ROOM], room[UNITS_ROOM];
     uint64_t total = total_bytes(k), margin = pack_margin(total), there = 0;
-    char *manifest = file_join(dir, "manifest.json");
-    int rc = manifest ? file_make_dir(dir, e) : ERR(e, E_NOMEM, "out of memory opening %s", dir);
-    if (!rc && file_exists(manifest) && !k->options->bits.force)
-        rc = ERR(e, E_ARG, "%s: holds a store; choose another folder, or pass --force", dir);
-    mem_free(manifest);
+    int rc = file_make_dir(dir, e);
+    if (!rc)
+        rc = check_contents(k, dir, e);
     for (size_t i = 0; !rc && i < sizeof old / sizeof old[0]; i++)
         rc = remove_in(dir, old[i], e);
     if (!rc)
         rc = os_disk_free(dir, &there, e);
     if (!rc && there < total + margin)
-        rc = ERR(e, E_SPACE, "%s: the disk has %s free, want %s and a margin", dir,
-                 units_bytes(room, there), units_bytes(want, total + margin));
+        rc = ERR(
+            e, E_SPACE,
+            "%s: the disk has %s free, want %s with a margin; free some, or choose another folder",
+            dir, units_bytes(room, there), units_bytes(want, total + margin));
     return rc;
 }
 

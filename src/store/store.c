@@ -3,6 +3,7 @@
 #include "store/store.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,14 @@ void store_close(struct store *s)
     mem_free(s);
 }
 
+/* Whether there is such a file; where nobody may look, "it is not there" would be a guess. */
+static int look(const char *path, bool *there, struct err *e)
+{
+    errno = 0;
+    *there = file_exists(path);
+    return !*there && errno == EACCES ? err_sys(e, "%s: cannot be looked at", path) : 0;
+}
+
 /* dir when it holds a manifest, else NULL in *found. */
 static int try_dir(const char *dir, char **found, struct err *e)
 {
@@ -70,19 +79,23 @@ static int try_dir(const char *dir, char **found, struct err *e)
     *found = NULL;
     if (!manifest)
         return ERR(e, E_NOMEM, "out of memory looking for a store in %s", dir);
-    bool there = file_exists(manifest);
+    bool there;
+    int rc = look(manifest, &there, e);
     mem_free(manifest);
-    if (there && !(*found = mem_strdup(dir)))
-        return ERR(e, E_NOMEM, "out of memory looking for a store in %s", dir);
-    return 0;
+    if (!rc && there && !(*found = mem_strdup(dir)))
+        rc = ERR(e, E_NOMEM, "out of memory looking for a store in %s", dir);
+    return rc;
 }
 
 int store_locate(const char *path, char **dir, struct err *e)
 {
+    bool there;
     *dir = NULL;
-    if (!file_exists(path))
-        return ERR(e, E_NOTFOUND, "%s: there is no such folder", path);
-    int rc = try_dir(path, dir, e);
+    int rc = look(path, &there, e);
+    if (!rc && !there)
+        rc = ERR(e, E_NOTFOUND, "%s: there is no such folder", path);
+    if (!rc)
+        rc = try_dir(path, dir, e);
     if (rc || *dir)
         return rc;
     char *packed = file_join(path, "packed");
