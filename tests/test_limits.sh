@@ -59,9 +59,11 @@ advice='this process may map 61.4 MB at most: raise that (ulimit -v), or ask for
 grep -q -e "$advice" -e Sanitizer "$room/err" || fail "run in 60 MB" # a sanitizer maps terabytes
 
 # A file that was cut while it was mapped ended the program by SIGBUS, without a word.
-try "(echo Hello; until [ -s $room/told ]; do sleep 0.02; done; truncate -s 4096 $store/experts.bin; echo Again) |
+cut="truncate -s 4096 $store/experts.bin"
+try "(echo Hello; until [ -s $room/told ]; do sleep 0.02; done; $cut; echo Again) |
     $CHERENKOV_BIN chat $store --engine cpu --pool map --max-tokens 3 >$room/told"
-[ $rc = 1 ] && grep -q "error: $store/experts.bin: shrank, or its disk failed" "$room/err" || fail "cut while mapped"
+[ $rc = 1 ] && grep -q "error: $store/experts.bin: shrank, or its disk failed" "$room/err" ||
+    fail "cut while mapped"
 try "$CHERENKOV_BIN run $store x --pool map"
 [ $rc = 3 ] && grep -q "experts.bin: has 4096 bytes, want" "$room/err" || fail "cut before"
 

@@ -1,5 +1,5 @@
-/* SIGBUS of mapped files: see guard.h. The table is read by a signal handler, and so has no lock: an
- * entry counts while its address is set, which is written last and cleared first. */
+/* SIGBUS of mapped files: see guard.h. The table is read by a signal handler, and so has no lock:
+ * an entry counts while its address is set, which is written last and cleared first. */
 #include "base/guard.h"
 
 #include <signal.h>

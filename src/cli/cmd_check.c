@@ -18,8 +18,8 @@ static const char default_text[] = "Once upon a time there was a king who had th
 /* Of the largest magnitude in a row. */
 #define TOLERANCE_SAME  1e-4
 #define TOLERANCE_OTHER 0.1
-/* Of rows narrower than 256: 10 random models of 128 differed by 0.5 at most in 40 runs of 24 random
- * tokens, the demonstration model of 256 by 0.03; engine cpu, revision 75a4f4b. */
+/* Of rows narrower than 256: 10 random models of 128 differed by 0.5 at most in 40 runs of 24
+ * random tokens, the demonstration model of 256 by 0.03; engine cpu, revision 75a4f4b. */
 #define TOLERANCE_NARROW 0.7
 enum { NARROW = 256 };
 
