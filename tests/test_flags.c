@@ -69,6 +69,7 @@ static void test_refusals(void **state)
     } cases[] = {
         {{"sample", "a", "--lowd"}, "no flag --lowd, did you mean --loud?"},
         {{"sample", "a", "--hlep"}, "did you mean --help?"},
+        {{"sample", ""}, "the first argument is empty"},
         {{"sample", "a", "--cout=3"}, "did you mean --count?"},
         {{"sample", "a", "--zzzzzz"}, "no flag --zzzzzz; `cherenkov sample --help` lists them"},
         {{"sample", "a", "-l"}, "flags have two dashes"},

@@ -239,6 +239,7 @@ static void test_bad_ids(void **state)
     }
     expect_error(RUN(NULL, "logits", store, "--ids", "1,4096"), 2,
                  "token 1 has the id 4096; the model's ids are 0 to 4095");
+    expect_error(RUN(NULL, "logits", store, "--ids", ""), 2, "the list of ids is empty");
     expect_error(RUN(NULL, "logits", store, "--ids", "1,,2"), 2, "byte 2: want a token id");
     expect_error(RUN(NULL, "logits", store, "--ids", "no-such-file"), 3, "list like 1,2,3");
     expect_error(RUN(NULL, "logits", store), 2, "--ids is required");

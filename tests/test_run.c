@@ -199,6 +199,8 @@ static void test_bad_stores(void **state)
     (void)state;
     expect(RUN(NULL, "/no/such/store", "x"), 3, "", "/no/such/store");
     expect(RUN(NULL, "tests", "x"), 3, "", "tests");
+    expect(RUN(NULL, "README.md", "x"), 3, "",
+           "README.md: want the folder of a store, found a file");
     expect(RUN(NULL, GOLDENS "micro/bf16", "x"), 3, "", "cherenkov pack");
 }
 

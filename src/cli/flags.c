@@ -226,6 +226,9 @@ int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
         } else if (f->n_args >= f->max_args) {
             rc = ERR(e, E_ARG, "%s: '%s' is one argument too many; usage: cherenkov %s %s",
                      f->command->name, a, f->command->name, f->command->args);
+        } else if (f->n_args == 0 && f->min_args > 0 && !*a) {
+            rc = ERR(e, E_ARG, "%s: the first argument is empty; usage: cherenkov %s %s",
+                     f->command->name, f->command->name, f->command->args);
         } else {
             f->args[f->n_args++] = a;
         }

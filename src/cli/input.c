@@ -34,6 +34,8 @@ int input_text(const char *arg, struct buf *out, struct err *e)
 {
     if (strcmp(arg, "-") == 0)
         return input_stdin(out, e);
+    if (!*arg)
+        return ERR(e, E_ARG, "an empty text is given, want a file, - or words");
     if (file_exists(arg))
         return file_read_all(arg, INPUT_MAX, out, e);
     if (!strpbrk(arg, " \t\n"))
@@ -113,6 +115,8 @@ int input_ids(const char *arg, struct tokens *out, struct err *e)
     const char *where = list ? "list of ids" : standard ? "standard input" : arg;
     struct buf text = BUF_INIT;
     int rc;
+    if (!*arg)
+        return ERR(e, E_ARG, "the list of ids is empty, want one like 1,2,3 or a file of ids");
     if (list)
         buf_puts(&text, arg);
     if (list)

@@ -71,7 +71,7 @@ static int run(int argc, char **argv, struct err *e)
         word = "version";
     if (strcmp(word, "help") != 0 && strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0)
         return run_command(word, argc - 1, argv + 1, e);
-    if (argc > 2)
+    if (argc > 2 && strcmp(argv[2], "help") != 0)
         return run_command(argv[2], 2, (char *[]){argv[2], help, NULL}, e);
     usage(stdout);
     return 0;

@@ -94,6 +94,8 @@ int store_locate(const char *path, char **dir, struct err *e)
     int rc = look(path, &there, e);
     if (!rc && !there)
         rc = ERR(e, E_NOTFOUND, "%s: there is no such folder", path);
+    if (!rc && !file_is_dir(path))
+        rc = ERR(e, E_FORMAT, "%s: want the folder of a store, found a file", path);
     if (!rc)
         rc = try_dir(path, dir, e);
     if (rc || *dir)
