@@ -116,6 +116,22 @@ static void test_renders_nothing(void **state)
     mem_free(packed);
 }
 
+/* A link to nowhere, as an unfinished download leaves it, was met when all weights were written. */
+static void test_unreadable_text(void **state)
+{
+    (void)state;
+    char *source = source_with("tokenizer.json", NULL), *link = file_join(source, "tokenizer.json");
+    char *output = file_join(source, "out");
+    assert_int_equal(symlink("no/such/blob", link), 0);
+    const char *const packs[] = {"cherenkov", "pack", source, "--output", output, NULL};
+    struct buf found = says(packs, "tokenizer.json: cannot open", 3);
+    assert_false(file_exists(output));
+    buf_free(&found);
+    mem_free(output);
+    mem_free(link);
+    aid_rmdir(source);
+}
+
 /* Without a tokenizer there is nothing that `run` could use, and `logits` needs none. */
 static void test_without_tokenizer(void **state)
 {
@@ -139,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_texts),
         cmocka_unit_test(test_renders_nothing),
+        cmocka_unit_test(test_unreadable_text),
         cmocka_unit_test(test_without_tokenizer),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

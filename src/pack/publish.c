@@ -29,7 +29,8 @@ int publish_check(const struct plan *p, const char *dir, struct err *e)
     struct config there;
     struct expected_list list = {0};
     char *path = file_join(dir, "config.json");
-    int rc = path ? 0 : ERR(e, E_NOMEM, "out of memory opening %s", dir);
+    int rc = path ? texts_can_be_read(p->checkpoint->dir, e)
+                  : ERR(e, E_NOMEM, "out of memory opening %s", dir);
     if (!rc && file_exists(path)) {
         rc = config_load(path, &there, e);
         if (!rc)

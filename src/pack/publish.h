@@ -5,8 +5,8 @@
 
 #include "pack/plan.h"
 
-/* Whether dir can become the store of this plan: E_FORMAT when a config.json is there already,
- * which is never overwritten, and describes another model. */
+/* Whether dir can become the store of this plan: the source's texts must open, and a config.json
+ * that is there already, which is never overwritten, describe this model (else E_FORMAT). */
 int publish_check(const struct plan *p, const char *dir, struct err *e);
 /* Copies the texts (texts.h) that dir lacks. config.json of a source without a draft head says 0
  * draft layers. */

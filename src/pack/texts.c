@@ -41,6 +41,24 @@ bool texts_is_text(const char *name)
            strcmp(name, "generation_config.json") == 0;
 }
 
+int texts_can_be_read(const char *dir, struct err *e)
+{
+    struct texts t;
+    int rc = list(dir, &t, e);
+    for (size_t i = 0; !rc && i < t.n; i++) {
+        struct file f = FILE_CLOSED;
+        char *path = file_join(dir, t.name[i]);
+        rc = path ? file_open(path, &f, e) : ERR(e, E_NOMEM, "out of memory listing %s", dir);
+        if (!rc && f.size > TEXTS_BYTES_MAX)
+            rc = ERR(e, E_LIMIT, "%s: is %llu bytes, want at most %llu", path,
+                     (unsigned long long)f.size, (unsigned long long)TEXTS_BYTES_MAX);
+        file_drop(&f);
+        mem_free(path);
+    }
+    list_free(&t);
+    return rc;
+}
+
 int texts_note(const char *dir, struct err *e)
 {
     struct texts t;

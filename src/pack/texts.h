@@ -21,6 +21,10 @@
  * ASCII are none: lines of the file could not say them. */
 bool texts_is_text(const char *name);
 
+/* Whether the texts of dir can be read, without reading them: what opening one says, or E_LIMIT for
+ * too many or one that is too long. */
+int texts_can_be_read(const char *dir, struct err *e);
+
 /* Writes the file for the texts that dir has. E_LIMIT: more than a store has. */
 int texts_note(const char *dir, struct err *e);
 
