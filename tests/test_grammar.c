@@ -256,7 +256,9 @@ static void test_refused(void **state)
         {'s', "{\"type\":\"text\"}", "type text is none of JSON's"},
         {'s', "{\"$ref\":\"#/nowhere\"}", "$ref must name"},
         {'s', "{\"type\":\"object\",\"required\":[\"a\"]}", "required with a name"},
-        {'s', "{\"$ref\":\"#\"}", "never ends"},
+        {'s', "{\"$ref\":\"#\"}", "schema: a $ref leads a part back to itself, so that no value"},
+        {'s', "{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"string\"}]}",
+         "schema: a $ref leads a part back to itself before anything"},
         {'f', STRICT_OF("{\"type\":\"string\",\"pattern\":\"x\"}"), "a parameter that may be text"},
         {'f', STRICT_OF("{\"type\":\"integer\",\"multipleOf\":2}"), "multipleOf cannot"},
     };

@@ -625,6 +625,14 @@ static void test_addresses(void **state)
         assert_true(e.msg[0]);
         buf_free(&shown);
     }
+    struct err e = {0};
+    struct buf shown = BUF_INIT;
+    int fd, other;
+    assert_ok(listen_open("127.0.0.1:0", &fd, &shown, &e), e);
+    assert_int_equal(listen_open(strchr(buf_str(&shown), '1'), &other, &shown, &e), -E_IO);
+    assert_non_null(strstr(e.msg, "(another program does; --listen takes another port"));
+    close(fd);
+    buf_free(&shown);
     assert_true(listen_is_local("127.0.0.1:80"));
     assert_true(listen_is_local("unix:/x"));
     assert_false(listen_is_local("0.0.0.0:80"));

@@ -27,7 +27,9 @@ static void test_refuses(void **state)
                  {"[1,\n2,,]", "line 2"},
                  {"\"\xff\"", "not valid JSON"},
                  {"{\"a\":1e999}", "overflow"},
-                 {"[99999999999999999999]", "too big"},
+                 {"[99999999999999999999]", "not valid JSON: too big"},
+                 {"{\"a\\\"\" : \"b\", \"seed\" :99999999999999999999}",
+                  "column 42: \"seed\": not valid JSON: too big"},
                  {"\"a\\u0000b\"", "not valid JSON: \\u0000 is not allowed in a string"},
                  {"NaN", "not valid JSON"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -112,7 +114,7 @@ static void test_other_types(void **state)
     assert_string_equal(e.msg, "c.b: want a string, found true");
     err_clear(&e);
     assert_int_equal(json_field_obj(o, "c", "a", true, &v, &e), -E_FORMAT);
-    assert_string_equal(e.msg, "c.a: want an object, found an array");
+    assert_string_equal(e.msg, "c.a: want an object, found an empty array");
     err_clear(&e);
     assert_int_equal(json_field_arr(o, "c", "o", true, &v, &e), -E_FORMAT);
     err_clear(&e);

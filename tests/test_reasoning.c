@@ -60,6 +60,31 @@ static void test_cases(void **state)
             check(i, seed);
 }
 
+/* Of an answer that max_tokens cut in the middle of the tag, "</thin" was shown as thought. */
+static void test_what_a_cut_leaves_of_a_tag_is_dropped(void **state)
+{
+    static const struct {
+        bool opened;
+        const char *text, *thinking, *answer;
+    } all[] = {{true, "Hm.\n</thin", "Hm.", ""},       {true, "Hm.\n<", "Hm.", ""},
+               {true, "a </thinks", "a </thinks", ""}, {false, "<thi", "", ""},
+               {false, "<thing", "", "<thing"},        {false, "<think>a</think>\n<", "a", "<"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct buf thinking = BUF_INIT, answer = BUF_INIT;
+        struct reasoning r;
+        reasoning_init(&r, all[i].opened);
+        reasoning_push(&r, all[i].text, strlen(all[i].text), &thinking, &answer);
+        reasoning_cut(&r);
+        reasoning_finish(&r, &thinking, &answer);
+        assert_string_equal(buf_str(&thinking), all[i].thinking);
+        assert_string_equal(buf_str(&answer), all[i].answer);
+        reasoning_free(&r);
+        buf_free(&thinking);
+        buf_free(&answer);
+    }
+}
+
 /* Text that cannot be a mark comes out at once. */
 static void test_nothing_certain_is_held(void **state)
 {
@@ -84,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_what_a_cut_leaves_of_a_tag_is_dropped),
         cmocka_unit_test(test_nothing_certain_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,7 +201,8 @@ static void test_what_is_wrong_is_told_in_each_form(void **state)
     assert_non_null(strstr(aid_string(v, "error.message"), "not valid JSON"));
     json_decref(v);
     v = aid_ask(&server, "/v1/chat/completions", "[1]", 400);
-    assert_string_equal(aid_string(v, "error.message"), "the request's body: want a JSON object");
+    assert_string_equal(aid_string(v, "error.message"),
+                        "the request's body: want a JSON object, found an array");
     json_decref(v);
     json_decref(aid_ask(&server, "/v1/chat/completions", "{" HELLO ", 'model': 'other'}", 404));
     json_decref(aid_ask(&server, "/v1/nothing", "{}", 404));
@@ -220,6 +221,21 @@ static void test_what_is_wrong_is_told_in_each_form(void **state)
     buf_puts(&big, "'}");
     json_decref(aid_ask(&server, "/v1/completions", buf_str(&big), 413));
     buf_free(&big);
+}
+
+/* It was refused, though a client asks before it shortens a prompt. */
+static void test_tokens_of_a_prompt_too_long_are_counted(void **state)
+{
+    struct buf body = BUF_INIT;
+    (void)state;
+    buf_puts(&body, "{'messages': [{'role': 'user', 'content': '");
+    for (int i = 0; i < 7000; i++)
+        buf_putc(&body, '7'); /* each is a token */
+    buf_puts(&body, "'}]}");
+    json_t *v = aid_ask(&server, "/v1/messages/count_tokens", buf_str(&body), 200);
+    assert_true(json_integer_value(aid_at(v, "input_tokens")) > 7000);
+    json_decref(v);
+    buf_free(&body);
 }
 
 /* More tokens than the context has were cut to it without a word; ids out of range had no name. */
@@ -248,7 +264,9 @@ static void test_what_is_out_of_range_is_named(void **state)
         {"/v1/messages",
          "{" HELLO ", 'max_tokens': 9, 'output_format': {'type': 'json_schema', 'schema': {'type':"
          " 'string', 'pattern': 'a'}}}",
-         "error.message", "output_format.schema: schema: root: pattern"},
+         "error.message", "output_format.schema: root: pattern"},
+        {"/v1/chat/completions", "{" HELLO ", 'grammar': 'root ::= x'}", "error.message",
+         "grammar: the rule x is used but not defined"},
         {"/v1/chat/completions",
          "{" HELLO ", 'response_format': {'type': 'json_object'}, 'tools': [{'type': 'function',"
          " 'function': {'name': 'f', 'strict': true, 'parameters': {'type': 'object',"
@@ -258,7 +276,7 @@ static void test_what_is_out_of_range_is_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         json_t *v = aid_ask(&server, cases[i].path, cases[i].body, 400);
-        if (!strstr(aid_string(v, cases[i].at), cases[i].says))
+        if (strncmp(aid_string(v, cases[i].at), cases[i].says, strlen(cases[i].says)) != 0)
             fail_msg("case %zu: %s", i, aid_string(v, cases[i].at));
         json_decref(v);
     }
@@ -448,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_streams_say_the_same),
         cmocka_unit_test(test_thinking_is_split_off),
         cmocka_unit_test(test_what_is_wrong_is_told_in_each_form),
+        cmocka_unit_test(test_tokens_of_a_prompt_too_long_are_counted),
         cmocka_unit_test(test_what_is_out_of_range_is_named),
         cmocka_unit_test(test_clients_that_leave_are_cancelled),
         cmocka_unit_test(test_a_slow_reader_is_dropped_alone),

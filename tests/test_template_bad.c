@@ -454,7 +454,7 @@ static void check_chat(const char *messages, const char *tools, const char *set,
 static void test_bad_conversations(void **state)
 {
     (void)state;
-    check_chat("{}", NULL, NULL, "messages: want a list, found an object");
+    check_chat("{}", NULL, NULL, "messages: want a list, found an empty object");
     check_chat("[5]", NULL, NULL, "messages[0]: want an object, found the integer 5");
     check_chat("[{}]", NULL, NULL, "messages[0].role");
     check_chat("[{\"role\": 5}]", NULL, NULL, "messages[0].role");
@@ -494,7 +494,8 @@ static void test_bad_folders(void **state)
     check_folder("{\"chat_template\": 5}", E_FORMAT, "want a string or a list");
     check_folder("{\"chat_template\": [{\"name\": \"rag\", \"template\": \"x\"}]}", E_FORMAT,
                  "\"default\"");
-    check_folder("{\"chat_template\": \"{{ x\"}", E_FORMAT, "chat_template, line 1");
+    check_folder("{\"chat_template\": \"{{ x\"}", E_FORMAT,
+                 "/tokenizer_config.json: chat_template, line 1");
     check_folder("{", E_FORMAT, "not valid JSON");
     check_folder("{\"chat_template\": \"ok\"}", 0, "");
     check_folder("{\"chat_template\": [{\"name\": \"default\", \"template\": \"x\"}]}", 0, "");

@@ -11,7 +11,11 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { LEXER_BYTES = 64 }; /* of an empty buffer, and what it is ahead of its token */
+enum {
+    LEXER_BYTES = 64, /* of an empty buffer, and what it is ahead of its token */
+    NAME_BYTES_MAX = 60,
+    NAME_ROOM = NAME_BYTES_MAX + 8,
+};
 
 /* What its parser may still have once there is no memory. */
 struct reserve {
@@ -108,6 +112,36 @@ static json_t *load(const char *text, size_t len, size_t flags, json_error_t *je
     return v;
 }
 
+/* '"seed": ' for the last name before a place, or "". */
+static const char *name_before(const char *text, size_t len, char room[NAME_ROOM])
+{
+    *room = '\0';
+    for (size_t i = 0; i < len; i++) {
+        const size_t from = i + 1;
+        if (text[i] != '"')
+            continue;
+        for (i = from; i < len && text[i] != '"'; i++)
+            i += text[i] == '\\';
+        size_t colon = i + 1, cut = i - from < NAME_BYTES_MAX ? i - from : NAME_BYTES_MAX;
+        while (colon < len && strchr(" \t\r\n", text[colon]))
+            colon++;
+        cut -= utf8_incomplete_tail(text + from, cut);
+        if (colon < len && text[colon] == ':')
+            snprintf(room, NAME_ROOM, "\"%.*s\": ", (int)cut, text + from);
+    }
+    return room;
+}
+
+/* A number that is too large is that of the field before it, which jansson does not name. */
+static int no_json(const char *text, const json_error_t *je, const char *where, struct err *e)
+{
+    char room[NAME_ROOM] = "";
+    if (strstr(je->text, "too big") || strstr(je->text, "overflow"))
+        name_before(text, (size_t)je->position, room);
+    return ERR(e, E_FORMAT, "%s: line %d, column %d: %snot valid JSON: %s", where, je->line,
+               je->column, room, in_our_words(je->text));
+}
+
 static int parse(const char *text, size_t len, size_t flags, const char *where, json_t **out,
                  struct err *e)
 {
@@ -126,8 +160,7 @@ static int parse(const char *text, size_t len, size_t flags, const char *where, 
     if (none)
         return ERR(e, E_NOMEM, "%s: no memory to read its JSON", where);
     if (!*out)
-        return ERR(e, E_FORMAT, "%s: line %d, column %d: not valid JSON: %s", where, je.line,
-                   je.column, in_our_words(je.text));
+        return no_json(text, &je, where, e);
     return 0;
 }
 
@@ -156,9 +189,9 @@ const char *json_describe(const json_t *v, char *room, size_t n)
 {
     switch (v ? json_typeof(v) : JSON_NULL) {
     case JSON_OBJECT:
-        return "an object";
+        return json_object_size(v) ? "an object" : "an empty object";
     case JSON_ARRAY:
-        return "an array";
+        return json_array_size(v) ? "an array" : "an empty array";
     case JSON_STRING: {
         size_t len = json_string_length(v), cut = len > 60 ? 60 : len;
         cut -= utf8_incomplete_tail(json_string_value(v), cut);

@@ -79,6 +79,15 @@ static const char *string_of(const json_t *v, const char *key)
     return json_string_value(json_object_get(v, key));
 }
 
+/* A member of an object at a place has a value of the wrong kind. */
+static int wrong_in(struct wrong *w, const char *place, const char *key, const json_t *object,
+                    const char *what)
+{
+    char name[PLACE_MAX + 96];
+    snprintf(name, sizeof name, "%s.%s", place, key);
+    return wrong_value(w, name, json_object_get(object, key), what);
+}
+
 /* Ends the message that is being made, if there is something in it. */
 static int flush(struct draft *d, struct wrong *w)
 {
@@ -168,7 +177,7 @@ static int add_result(struct draft *d, const json_t *block, const char *place, s
     if (fields_read(result_fields, block, place, &r, w))
         return -w->e.code;
     if (!r.id)
-        return WRONG(w, E_FORMAT, place, "%s: tool_result wants a tool_use_id", place);
+        return wrong_in(w, place, "tool_use_id", block, "a string");
     if (r.content && check_text(r.content, place, w))
         return -w->e.code;
     if (flush(d, w))
@@ -178,27 +187,52 @@ static int add_result(struct draft *d, const json_t *block, const char *place, s
     return json_array_append_new(d->out, m) ? out_of_memory(w) : 0;
 }
 
+/* What other blocks have besides what is read of them. */
+static const struct field text_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"text", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"citations", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field thought_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"thinking", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"signature", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field use_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},   {"id", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"name", FIELD_HINT, 0, 0, 0, NULL, NULL},   {"input", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"caller", FIELD_HINT, 0, 0, 0, NULL, NULL}, {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
 static int add_block(struct draft *d, const json_t *block, const char *place, struct wrong *w)
 {
     const char *type = string_of(block, "type");
     const bool assistant = strcmp(d->role, "assistant") == 0;
     if (!type)
-        return WRONG(w, E_FORMAT, place, "%s: want a block with a type", place);
+        return wrong_value(w, place, block, "a block with a type, an object");
     if (strcmp(type, "tool_use") == 0 && assistant)
-        return add_use(d, block, place, w);
+        return fields_read(use_fields, block, place, NULL, w) ? -w->e.code
+                                                              : add_use(d, block, place, w);
     if (strcmp(type, "tool_result") == 0 && !assistant)
         return add_result(d, block, place, w);
     if (strcmp(type, "thinking") == 0 && assistant) {
         const char *text = string_of(block, "thinking");
+        if (fields_read(thought_fields, block, place, NULL, w))
+            return -w->e.code;
         if (!text)
-            return WRONG(w, E_FORMAT, place, "%s.thinking: want a string", place);
+            return wrong_in(w, place, "thinking", block, "a string");
         buf_puts(&d->thinking, text);
         return 0;
     }
     if (strcmp(type, "text") == 0 && !string_of(block, "text"))
-        return WRONG(w, E_FORMAT, place, "%s.text: want a string", place);
+        return wrong_in(w, place, "text", block, "a string");
     if (strcmp(type, "text") == 0)
-        return add_part(d, block, w);
+        return fields_read(text_fields, block, place, NULL, w) ? -w->e.code : add_part(d, block, w);
     return WRONG(w, E_UNSUPPORTED, place,
                  "%s: blocks of type '%.40s' are not supported in %s "
                  "messages",
@@ -211,7 +245,7 @@ static int add_message(struct draft *d, const json_t *m, const char *place, stru
     const json_t *content = json_object_get(m, "content");
     json_t *v;
     if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
-        return WRONG(w, E_FORMAT, place, "%s.role: want user or assistant", place);
+        return wrong_in(w, place, "role", m, "user or assistant");
     json_object_foreach((json_t *)m, key,
                         v) if (strcmp(key, "role") != 0 &&
                                strcmp(key, "content") !=
@@ -223,7 +257,7 @@ static int add_message(struct draft *d, const json_t *m, const char *place, stru
         return json_array_append_new(d->out, copy) ? out_of_memory(w) : 0;
     }
     if (!json_is_array(content))
-        return WRONG(w, E_FORMAT, place, "%s.content: want a string or an array of blocks", place);
+        return wrong_in(w, place, "content", m, "a string or an array of blocks");
     for (size_t i = 0; i < json_array_size(content); i++) {
         char at[PLACE_MAX + 48];
         snprintf(at, sizeof at, "%s.content[%zu]", place, i);
@@ -294,14 +328,14 @@ static const struct field tool_fields[] = {
 static int read_tools(struct ask *a, const json_t *tools, struct wrong *w)
 {
     if (!json_is_array(tools))
-        return WRONG(w, E_FORMAT, "tools", "tools: want an array");
+        return wrong_value(w, "tools", tools, "an array");
     for (size_t i = 0; i < json_array_size(tools); i++) {
         struct tool t = {0};
         char where[48];
         snprintf(where, sizeof where, "tools[%zu]", i);
         if (!json_is_object(json_array_get(tools, i)))
-            return WRONG(w, E_FORMAT, where, "%s: want an object with name and input_schema",
-                         where);
+            return wrong_value(w, where, json_array_get(tools, i),
+                               "an object with name and input_schema");
         if (fields_read(tool_fields, json_array_get(tools, i), where, &t, w) ||
             ask_tool(a, t.name, t.description, t.schema, where, w) ||
             (t.strict && ask_strict(a, w)))
@@ -355,8 +389,8 @@ static int read_format(struct ask *a, const json_t *v, const char *name, const c
     if (json_is_object(v) && fields_read(format_fields, v, name, &f, w))
         return -w->e.code;
     if (!f.type || strcmp(f.type, "json_schema") != 0)
-        return WRONG(w, E_FORMAT, name, "%s: want {\"type\": \"json_schema\", \"schema\": ...}",
-                     name);
+        return wrong_value(w, name, f.type ? json_object_get(v, "type") : v,
+                           "{\"type\": \"json_schema\", \"schema\": ...}");
     return ask_schema(a, f.schema, schema, w);
 }
 
@@ -380,7 +414,7 @@ int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
     if (rc)
         return rc;
     if (!q.messages || !json_is_array(q.messages))
-        return WRONG(w, E_FORMAT, "messages", "messages: is required, an array");
+        return wrong_value(w, "messages", q.messages, "an array of at least one message");
     if (!counts && !a->max_tokens)
         return WRONG(w, E_FORMAT, "max_tokens", "max_tokens: is required");
     a->parallel_tools = !q.one_call;

@@ -132,9 +132,11 @@ json_t *api_body(struct exchange *x)
     struct wrong w = {0};
     json_t *v = NULL;
     const struct buf *body = exchange_body(x);
+    char room[96];
     (void)json_parse(buf_str(body), body->len, "the request's body", &v, &w.e);
     if (v && !json_is_object(v)) {
-        (void)ERR(&w.e, E_FORMAT, "the request's body: want a JSON object");
+        (void)ERR(&w.e, E_FORMAT, "the request's body: want a JSON object, found %s",
+                  json_describe(v, room, sizeof room));
         json_decref(v);
         v = NULL;
     }
@@ -165,6 +167,6 @@ int api_name(struct exchange *x, const char *name, struct wrong *w)
 {
     if (!name || exchange_rename(x, name))
         return 0;
-    return WRONG(w, E_FORMAT, "request_id", "request_id: want 1 to %d of [A-Za-z0-9_-]",
-                 HTTP_ID_MAX);
+    return WRONG(w, E_FORMAT, "request_id",
+                 "request_id: want 1 to %d of [A-Za-z0-9_-], found '%.90s'", HTTP_ID_MAX, name);
 }

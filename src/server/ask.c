@@ -55,15 +55,19 @@ static int out_of_memory(struct wrong *w)
     return WRONG(w, E_NOMEM, "", "no memory for this request");
 }
 
+static int wrong_stop(const json_t *v, const char *name, struct wrong *w)
+{
+    char what[96];
+    snprintf(what, sizeof what, "strings of 1 to %d bytes without NUL", ASK_STOP_BYTES_MAX);
+    return wrong_value(w, name, v, what);
+}
+
 static int add_stop(struct ask *a, const json_t *v, const char *name, struct wrong *w)
 {
     const char *s = json_string_value(v);
     const size_t n = json_string_length(v);
     if (!s || n == 0 || n > ASK_STOP_BYTES_MAX || strlen(s) != n)
-        return WRONG(w, E_FORMAT, name, "%s: want strings of 1 to %d bytes without NUL", name,
-                     ASK_STOP_BYTES_MAX);
-    if (a->n_stop == ASK_STOP_MAX)
-        return WRONG(w, E_LIMIT, name, "%s: at most %d strings", name, ASK_STOP_MAX);
+        return wrong_stop(v, name, w);
     a->stop[a->n_stop++] = s;
     return 0;
 }
@@ -72,6 +76,9 @@ int ask_stop(struct ask *a, const json_t *v, const char *name, struct wrong *w)
 {
     if (!json_is_array(v))
         return add_stop(a, v, name, w);
+    if (json_array_size(v) > ASK_STOP_MAX)
+        return WRONG(w, E_LIMIT, name, "%s: want at most %d strings, found %zu", name, ASK_STOP_MAX,
+                     json_array_size(v));
     for (size_t i = 0; i < json_array_size(v); i++)
         if (add_stop(a, json_array_get(v, i), name, w))
             return -w->e.code;
@@ -87,8 +94,11 @@ static int one_bias(const char *key, const json_t *v, const char *name, struct s
     const double add = json_number_value(v);
     if (*key < '0' || *key > '9' || *end || errno || id > INT32_MAX)
         return WRONG(w, E_FORMAT, name, "%s: want token ids as keys, found '%.40s'", name, key);
-    if (!json_is_number(v) || !(add >= -100 && add <= 100))
-        return WRONG(w, E_FORMAT, name, "%s: want numbers from -100 to 100 (token %ld)", name, id);
+    if (!json_is_number(v) || !(add >= -100 && add <= 100)) {
+        char what[96];
+        snprintf(what, sizeof what, "numbers from -100 to 100 (token %ld)", id);
+        return wrong_value(w, name, v, what);
+    }
     *out = (struct sample_bias){(int32_t)id, add};
     return 0;
 }
@@ -99,7 +109,7 @@ int ask_bias(struct ask *a, const json_t *v, const char *name, struct wrong *w)
     json_t *value;
     const size_t n = json_object_size(v);
     if (!json_is_object(v))
-        return WRONG(w, E_FORMAT, name, "%s: want an object of token ids and biases", name);
+        return wrong_value(w, name, v, "an object of token ids and biases");
     if (n > SAMPLE_BIAS_MAX)
         return WRONG(w, E_LIMIT, name, "%s: at most %d tokens, found %zu", name, SAMPLE_BIAS_MAX,
                      n);
@@ -124,7 +134,7 @@ int ask_bias(struct ask *a, const json_t *v, const char *name, struct wrong *w)
 int ask_schema(struct ask *a, const json_t *v, const char *name, struct wrong *w)
 {
     if (!json_is_object(v))
-        return WRONG(w, E_FORMAT, name, "%s: want a JSON schema, an object", name);
+        return wrong_value(w, name, v, "a JSON schema, an object");
     a->format = ASK_SCHEMA;
     a->format_field = name;
     a->schema = v;
@@ -181,25 +191,26 @@ int ask_variables(struct ask *a, const json_t *v, const char *name, struct wrong
     const char *key;
     json_t *value;
     if (!json_is_object(v))
-        return WRONG(w, E_FORMAT, name, "%s: want an object of template variables", name);
+        return wrong_value(w, name, v, "an object of template variables");
     json_object_foreach((json_t *)v, key, value)
     {
         char full[96];
         snprintf(full, sizeof full, "%s.%.60s", name, key);
         if (strcmp(key, "enable_thinking") == 0) {
             if (!json_is_boolean(value))
-                return WRONG(w, E_FORMAT, full, "%s: want true or false", full);
+                return wrong_value(w, full, value, "true or false");
             if (set_thinking(a, json_is_true(value), full, w))
                 return -w->e.code;
         } else if (strcmp(key, "reasoning_effort") == 0) {
             const char *word = json_string_value(value);
-            if (ask_effort(a, word ? word : "", full, w))
+            if (!word)
+                return wrong_value(w, full, value, "none, minimal, low, medium, high or xhigh");
+            if (ask_effort(a, word, full, w))
                 return -w->e.code;
         } else if (strcmp(key, "thinking_budget") == 0) {
             if (!json_is_integer(value) || json_integer_value(value) < 0 ||
                 json_integer_value(value) > INT32_MAX)
-                return WRONG(w, E_FORMAT, full, "%s: want a whole number from 0 to %d", full,
-                             INT32_MAX);
+                return wrong_value(w, full, value, "a whole number from 0 to 2147483647");
             a->think_budget = json_integer_value(value);
         } else if (strcmp(key, "messages") == 0 || strcmp(key, "tools") == 0 ||
                    strcmp(key, "add_generation_prompt") == 0) {
@@ -232,16 +243,20 @@ static bool has_tool(const struct ask *a, const char *name)
 static int check_tool(const struct ask *a, const char *name, const json_t *parameters,
                       const char *where, struct wrong *w)
 {
-    if (!name || !is_tool_name(name))
+    char room[96];
+    if (!name)
+        return WRONG(w, E_FORMAT, where, "%s: want a name, found nothing", where);
+    if (!is_tool_name(name))
         return WRONG(w, E_FORMAT, where,
                      "%s: a tool's name has 1 to %d letters, digits, _ or -, found '%.40s'", where,
-                     TOOL_NAME_MAX, name ? name : "");
+                     TOOL_NAME_MAX, name);
     if (parameters && !json_is_object(parameters))
-        return WRONG(w, E_FORMAT, where, "%s: parameters: want a JSON schema, an object", where);
+        return WRONG(w, E_FORMAT, where, "%s: parameters: want a JSON schema, an object, found %s",
+                     where, json_describe(parameters, room, sizeof room));
     if (has_tool(a, name))
         return WRONG(w, E_FORMAT, where, "%s: another tool is called '%.60s' too", where, name);
     if (json_array_size(a->tools) >= TOOLS_MAX)
-        return WRONG(w, E_LIMIT, where, "%s: at most %d tools", where, TOOLS_MAX);
+        return WRONG(w, E_LIMIT, where, "%s: want at most %d tools, found more", where, TOOLS_MAX);
     return parameters && toolcheck(parameters, &w->e) ? wrong_field(w, where) : 0;
 }
 

@@ -15,6 +15,15 @@ void wrong_name(struct wrong *w, const char *name)
         snprintf(w->param, sizeof w->param, "%s", name);
 }
 
+/* "schema: root: ..." of the field "format.schema" needs its "schema: " but once. */
+static void cut_word(struct err *e, const char *name)
+{
+    const char *dot = strrchr(name, '.'), *word = dot ? dot + 1 : name;
+    const size_t n = strlen(word);
+    if (strncmp(e->msg, word, n) == 0 && e->msg[n] == ':' && e->msg[n + 1] == ' ')
+        memmove(e->msg, e->msg + n + 2, strlen(e->msg + n + 2) + 1);
+}
+
 int wrong_field(struct wrong *w, const char *name)
 {
     const int code = w->e.code;
@@ -22,10 +31,11 @@ int wrong_field(struct wrong *w, const char *name)
         (code != E_ARG && code != E_FORMAT && code != E_LIMIT && code != E_UNSUPPORTED))
         return -code;
     snprintf(w->param, sizeof w->param, "%s", name);
+    cut_word(&w->e, name);
     return err_prefix(&w->e, "%s", name);
 }
 
-static int want(const json_t *v, const char *name, const char *what, struct wrong *w)
+int wrong_value(struct wrong *w, const char *name, const json_t *v, const char *what)
 {
     char room[96];
     return WRONG(w, E_FORMAT, name, "%s: want %s, found %s", name, what,
@@ -36,7 +46,7 @@ static int read_bool(const struct field *f, const json_t *v, const char *name, v
                      struct wrong *w)
 {
     if (!json_is_boolean(v))
-        return want(v, name, "true or false", w);
+        return wrong_value(w, name, v, "true or false");
     if (f->type == FIELD_SWITCH)
         *(int *)to = json_is_true(v);
     else
@@ -54,7 +64,7 @@ static int read_int(const struct field *f, const json_t *v, const char *name, vo
         return 0;
     }
     snprintf(what, sizeof what, "a whole number from %.0f to %.0f", f->lo, f->hi);
-    return want(v, name, what, w);
+    return wrong_value(w, name, v, what);
 }
 
 static int read_real(const struct field *f, const json_t *v, const char *name, void *to,
@@ -67,13 +77,13 @@ static int read_real(const struct field *f, const json_t *v, const char *name, v
         return 0;
     }
     snprintf(what, sizeof what, "a number from %g to %g", f->lo, f->hi);
-    return want(v, name, what, w);
+    return wrong_value(w, name, v, what);
 }
 
 static int read_string(const json_t *v, const char *name, void *to, struct wrong *w)
 {
     if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-        return want(v, name, "a string without NUL characters", w);
+        return wrong_value(w, name, v, "a string without NUL characters");
     *(const char **)to = json_string_value(v);
     return 0;
 }
@@ -96,7 +106,7 @@ static int read_word(const struct field *f, const json_t *v, const char *name, v
         word += len + 1;
     }
     snprintf(what, sizeof what, "one of %s", f->words);
-    return want(v, name, what, w);
+    return wrong_value(w, name, v, what);
 }
 
 /* Whether the compact text of v is one of the words. */
@@ -123,7 +133,7 @@ static int read_only(const struct field *f, const json_t *v, const char *name, s
 static int read_one(const struct field *f, const json_t *v, const char *name, void *to,
                     struct wrong *w)
 {
-    void *place = (char *)to + f->at;
+    void *place = to ? (char *)to + f->at : NULL;
     switch (f->type) {
     case FIELD_BOOL:
     case FIELD_SWITCH:
@@ -141,7 +151,7 @@ static int read_one(const struct field *f, const json_t *v, const char *name, vo
         return 0;
     case FIELD_FIELDS:
         return json_is_object(v) ? fields_read(f->sub, v, name, to, w)
-                                 : want(v, name, "an object", w);
+                                 : wrong_value(w, name, v, "an object");
     case FIELD_ONLY:
         return read_only(f, v, name, w);
     case FIELD_HINT:

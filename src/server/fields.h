@@ -41,15 +41,18 @@ struct field {
 };
 
 /* Sets what is there; null counts as absent. `where` opens names of nested fields ("" or
- * "thinking"). E_FORMAT, or E_UNSUPPORTED for FIELD_ONLY. */
+ * "thinking"); to may be NULL where all are hints. E_FORMAT, or E_UNSUPPORTED for FIELD_ONLY. */
 int fields_read(const struct field *table, const json_t *object, const char *where, void *to,
                 struct wrong *w);
 /* Records what is wrong with a field and evaluates to -code; param is printf's. */
 #define WRONG(w, code, name, ...)                                                                  \
     (wrong_name((w), name), err_failed((err_set)(&(w)->e, (code), __VA_ARGS__)))
 void wrong_name(struct wrong *w, const char *name);
+/* A field has a value of the wrong kind: "NAME: want WHAT, found ..."; v NULL: nothing. */
+int wrong_value(struct wrong *w, const char *name, const json_t *v, const char *what);
 /* A failure in w->e of a part that knows no fields is that of this one; failures of the server
- * itself (memory, disk) stay as they are. -code. */
+ * itself (memory, disk) stay as they are. Where the message has the field's last word in front
+ * already, it is there once. -code. */
 int wrong_field(struct wrong *w, const char *name);
 
 #endif

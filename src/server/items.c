@@ -67,6 +67,31 @@ int items_before(struct kept *responses, const char *id, json_t **items, struct 
 
 /* --- checks --- */
 
+/* A member of what stands at a place has a value of the wrong kind. */
+static int wrong_in(struct wrong *w, const char *place, const char *key, const json_t *v,
+                    const char *what)
+{
+    char name[PLACE_MAX + 64];
+    snprintf(name, sizeof name, "%s.%s", place, key);
+    return wrong_value(w, name, v, what);
+}
+
+/* What a part may have. */
+static const struct field part_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},     {"text", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"refusal", FIELD_HINT, 0, 0, 0, NULL, NULL},  {"annotations", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"logprobs", FIELD_HINT, 0, 0, 0, NULL, NULL}, {"parsed", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
+static int check_text(const json_t *part, const char *key, const char *place, struct wrong *w)
+{
+    const json_t *v = json_object_get(part, key);
+    if (!json_is_string(v))
+        return wrong_in(w, place, key, v, "a string");
+    return fields_read(part_fields, part, place, NULL, w);
+}
+
 static int check_part(const json_t *part, bool thinking, const char *place, struct wrong *w)
 {
     static const char *const texts[] = {"input_text", "output_text", "text", "reasoning_text",
@@ -74,17 +99,12 @@ static int check_part(const json_t *part, bool thinking, const char *place, stru
     const size_t first = thinking ? 3 : 0, behind = thinking ? 5 : 3;
     const char *type = string_of(part, "type");
     if (!type)
-        return WRONG(w, E_FORMAT, place,
-                     "%s: want a part with a type, like {\"type\": "
-                     "\"input_text\"}",
-                     place);
+        return wrong_value(w, place, part, "a part with a type, like {\"type\": \"input_text\"}");
     for (size_t i = first; i < behind; i++)
         if (strcmp(type, texts[i]) == 0)
-            return string_of(part, "text")
-                       ? 0
-                       : WRONG(w, E_FORMAT, place, "%s.text: want a string", place);
-    if (!thinking && strcmp(type, "refusal") == 0 && string_of(part, "refusal"))
-        return 0;
+            return check_text(part, "text", place, w);
+    if (!thinking && strcmp(type, "refusal") == 0)
+        return check_text(part, "refusal", place, w);
     return WRONG(w, E_UNSUPPORTED, place,
                  "%s: parts of type '%.40s' are not supported: this model is given text only",
                  place, type);
@@ -96,8 +116,9 @@ static int check_content(const json_t *v, bool thinking, const char *place, stru
     if (json_is_string(v) && !thinking)
         return 0;
     if (!json_is_array(v))
-        return WRONG(w, E_FORMAT, place, "%s: want %san array of text parts", place,
-                     thinking ? "" : "a string or ");
+        return wrong_value(w, place, v,
+                           thinking ? "an array of text parts"
+                                    : "a string or an array of text parts");
     for (size_t i = 0; i < json_array_size(v); i++) {
         char at[PLACE_MAX + 32];
         snprintf(at, sizeof at, "%s[%zu]", place, i);
@@ -155,8 +176,9 @@ static int check_message(const struct item_fields *f, const char *place, struct 
     for (int i = 0; f->role && i < 4; i++)
         known |= strcmp(f->role, roles[i]) == 0;
     if (!known)
-        return WRONG(w, E_FORMAT, place, "%s.role: want user, assistant, system or developer",
-                     place);
+        return WRONG(w, E_FORMAT, place,
+                     "%s.role: want user, assistant, system or developer, found '%.40s'", place,
+                     f->role ? f->role : "");
     snprintf(at, sizeof at, "%s.content", place);
     return check_content(f->content, false, at, w);
 }
@@ -183,7 +205,7 @@ static int check_call(const struct item_fields *f, const char *place, struct wro
                    json_is_object(arguments));
     json_decref(arguments);
     if (!good)
-        return WRONG(w, E_FORMAT, place, "%s.arguments: want the text of a JSON object", place);
+        return wrong_in(w, place, "arguments", f->arguments, "the text of a JSON object");
     return 0;
 }
 
@@ -224,10 +246,10 @@ static int add_item(struct kept *responses, json_t *item, const char *place, jso
     const char *type = string_of(item, "type"), *id = string_of(item, "id");
     json_t *found;
     if (!json_is_object(item))
-        return WRONG(w, E_FORMAT, place, "%s: want an object with a type", place);
+        return wrong_value(w, place, item, "an object with a type");
     if (type && strcmp(type, "item_reference") == 0) {
         if (!id)
-            return WRONG(w, E_FORMAT, place, "%s.id: is required", place);
+            return wrong_in(w, place, "id", json_object_get(item, "id"), "a string");
         if (find_item(responses, id, place, &found, w))
             return -w->e.code;
         return json_array_append_new(items, found) ? out_of_memory(w) : 0;
@@ -245,7 +267,7 @@ int items_add(struct kept *responses, const json_t *input, json_t *items, struct
         return json_array_append_new(items, v) ? out_of_memory(w) : 0;
     }
     if (input && !json_is_array(input))
-        return WRONG(w, E_FORMAT, "input", "input: want a string or an array of items");
+        return wrong_value(w, "input", input, "a string or an array of at least one item");
     for (size_t i = 0; i < json_array_size(input); i++) {
         char place[32];
         snprintf(place, sizeof place, "input[%zu]", i);

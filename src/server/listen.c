@@ -69,6 +69,21 @@ static int listen_unix(const char *path, int *fd, struct err *e)
     return 0;
 }
 
+/* What to do about an address that cannot be had. */
+static const char *advice(int code)
+{
+    switch (code) {
+    case EADDRINUSE:
+        return " (another program does; --listen takes another port, and for port 0 a free one)";
+    case EADDRNOTAVAIL:
+        return " (127.0.0.1 is for this machine alone, 0.0.0.0 for all)";
+    case EACCES:
+        return " (ports below 1024 may be the system's; --listen takes another one)";
+    default:
+        return "";
+    }
+}
+
 static int listen_at(const struct addrinfo *a, const char *address, int *fd, struct err *e)
 {
     const int on = 1;
@@ -79,7 +94,7 @@ static int listen_at(const struct addrinfo *a, const char *address, int *fd, str
     if (a->ai_family == AF_INET6)
         setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     if (bind(s, a->ai_addr, a->ai_addrlen) || listen(s, BACKLOG)) {
-        (void)err_sys(e, "%s: cannot listen there", address);
+        (void)err_sys(e, "%s: cannot listen there%s", address, advice(errno));
         close(s);
         return -e->code;
     }

@@ -45,24 +45,41 @@ static int out_of_memory(struct wrong *w)
     return WRONG(w, E_NOMEM, "", "no memory for the messages");
 }
 
+/* Of a part of a content array, and what clients send back of an answer. */
+struct part {
+    const json_t *text, *refusal;
+};
+static const struct field part_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"text", FIELD_VALUE, offsetof(struct part, text), 0, 0, NULL, NULL},
+    {"refusal", FIELD_VALUE, offsetof(struct part, refusal), 0, 0, NULL, NULL},
+    {"annotations", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"logprobs", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"parsed", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"citations", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
 /* The text of one part of a content array. */
 static int part_text(const json_t *part, const char *place, struct buf *out, struct wrong *w)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
-    const json_t *text = json_object_get(part, "text");
+    const json_t *text;
+    struct part p = {0};
     if (!json_is_object(part) || !type)
-        return WRONG(w, E_FORMAT, place, "%s: want a part with a type, like {\"type\": \"text\"}",
-                     place);
-    if (strcmp(type, "refusal") == 0)
-        text = json_object_get(part, "refusal");
-    else if (strcmp(type, "text") != 0 && strcmp(type, "input_text") != 0 &&
-             strcmp(type, "output_text") != 0)
+        return wrong_value(w, place, part, "a part with a type, like {\"type\": \"text\"}");
+    if (strcmp(type, "refusal") != 0 && strcmp(type, "text") != 0 &&
+        strcmp(type, "input_text") != 0 && strcmp(type, "output_text") != 0)
         return WRONG(w, E_UNSUPPORTED, place,
                      "%s: parts of type '%.40s' are not supported: this "
                      "model is given text only",
                      place, type);
+    if (fields_read(part_fields, part, place, &p, w))
+        return -w->e.code;
+    text = strcmp(type, "refusal") == 0 ? p.refusal : p.text;
     if (!json_is_string(text))
-        return WRONG(w, E_FORMAT, place, "%s: want a string as text", place);
+        return wrong_value(w, place, text, "a string as text");
     buf_add(out, json_string_value(text), json_string_length(text));
     return 0;
 }
@@ -78,7 +95,7 @@ static int content_text(const json_t *content, bool may_lack, const char *place,
     if (!json_is_array(content)) {
         if (!content && may_lack)
             return 0;
-        return WRONG(w, E_FORMAT, place, "%s: want a string or an array of text parts", place);
+        return wrong_value(w, place, content, "a string or an array of text parts");
     }
     for (size_t i = 0; i < json_array_size(content); i++) {
         char at[PLACE_MAX + 64];
@@ -111,21 +128,54 @@ static int arguments(const json_t *v, const char *place, json_t **out, struct wr
         return 0;
     json_decref(*out);
     *out = NULL;
-    return WRONG(w, E_FORMAT, place, "%s: want a JSON object, or its text", place);
+    return wrong_value(w, place, v, "a JSON object, or its text");
 }
+
+/* A call of an earlier answer, and its function. */
+struct call {
+    const char *id, *type, *name;
+    const json_t *function, *arguments;
+};
+
+#define AT(member) offsetof(struct call, member)
+static const struct field function_fields[] = {
+    {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL},
+    {"arguments", FIELD_VALUE, AT(arguments), 0, 0, NULL, NULL},
+    {"parsed_arguments", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"index", FIELD_HINT, 0, 0, 0, NULL, NULL}, /* Ollama's clients number calls here */
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field call_fields[] = {
+    {"id", FIELD_STRING, AT(id), 0, 0, NULL, NULL},
+    {"type", FIELD_STRING, AT(type), 0, 0, NULL, NULL},
+    {"function", FIELD_VALUE, AT(function), 0, 0, NULL, NULL},
+    {"index", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
 
 /* One call of a function {name, arguments}, appended to calls. */
 static int add_call(const json_t *function, const char *id, const char *place, json_t *calls,
                     struct wrong *w)
 {
     char at[PLACE_MAX + 96];
+    struct call c = {0};
     json_t *args;
-    const char *name = json_string_value(json_object_get(function, "name"));
+    if (!json_is_object(function))
+        return wrong_value(w, place, function, "an object with name and arguments");
+    if (fields_read(function_fields, function, place, &c, w))
+        return -w->e.code;
+    const char *name = c.name;
     if (!name || !*name || strlen(name) > NAME_BYTES_MAX)
-        return WRONG(w, E_FORMAT, place, "%s: want a function with a name of 1 to %d bytes", place,
-                     NAME_BYTES_MAX);
+        return WRONG(w, E_FORMAT, place,
+                     "%s: want a function with a name of 1 to %d bytes, found %s", place,
+                     NAME_BYTES_MAX,
+                     !name   ? "none"
+                     : *name ? "a longer one"
+                             : "an empty one");
     snprintf(at, sizeof at, "%s.arguments", place);
-    if (arguments(json_object_get(function, "arguments"), at, &args, w))
+    if (arguments(c.arguments, at, &args, w))
         return -w->e.code;
     json_t *call = json_pack("{s:s, s:s*, s:{s:s, s:o}}", "type", "function", "id", id, "function",
                              "name", name, "arguments", args);
@@ -140,16 +190,22 @@ static int read_calls(const struct message *m, const char *place, json_t *calls,
         if (add_call(m->function_call, NULL, at, calls, w))
             return -w->e.code;
     }
+    snprintf(at, sizeof at, "%s.tool_calls", place);
     if (m->tool_calls && !json_is_array(m->tool_calls))
-        return WRONG(w, E_FORMAT, place, "%s.tool_calls: want an array", place);
+        return wrong_value(w, at, m->tool_calls, "an array");
     for (size_t i = 0; i < json_array_size(m->tool_calls); i++) {
         const json_t *call = json_array_get(m->tool_calls, i);
-        const char *type = json_string_value(json_object_get(call, "type"));
+        struct call c = {0};
+        snprintf(at, sizeof at, "%s.tool_calls[%zu]", place, i);
+        if (!json_is_object(call))
+            return wrong_value(w, at, call, "an object with a function");
+        if (fields_read(call_fields, call, at, &c, w))
+            return -w->e.code;
         snprintf(at, sizeof at, "%s.tool_calls[%zu].function", place, i);
-        if (type && strcmp(type, "function") != 0)
-            return WRONG(w, E_UNSUPPORTED, at, "%s: only calls of functions are supported", at);
-        if (add_call(json_object_get(call, "function"),
-                     json_string_value(json_object_get(call, "id")), at, calls, w))
+        if (c.type && strcmp(c.type, "function") != 0)
+            return WRONG(w, E_UNSUPPORTED, at,
+                         "%s: only calls of functions are supported, found '%.40s'", at, c.type);
+        if (add_call(c.function, c.id, at, calls, w))
             return -w->e.code;
     }
     return 0;
@@ -209,7 +265,7 @@ static int read_one(struct ask *a, const json_t *v, const char *place, struct bu
     struct buf text = BUF_INIT;
     char at[PLACE_MAX + 16];
     if (!json_is_object(v))
-        return WRONG(w, E_FORMAT, place, "%s: want an object with role and content", place);
+        return wrong_value(w, place, v, "an object with role and content");
     if (fields_read(fields, v, place, &m, w) || refuse_misplaced(&m, place, w))
         return -w->e.code;
     snprintf(at, sizeof at, "%s.content", place);
@@ -232,7 +288,7 @@ int messages_read(struct ask *a, const json_t *messages, const char *name, struc
     struct buf system = BUF_INIT;
     int rc = 0;
     if (!json_is_array(messages) || json_array_size(messages) == 0)
-        return WRONG(w, E_FORMAT, name, "%s: want an array of at least one message", name);
+        return wrong_value(w, name, messages, "an array of at least one message");
     json_decref(a->messages);
     a->messages = json_array();
     for (size_t i = 0; !rc && i < json_array_size(messages); i++) {

@@ -86,7 +86,7 @@ static int read_think(struct ask *a, const json_t *v, struct wrong *w)
     if (json_is_string(v))
         return ask_effort(a, json_string_value(v), "think", w);
     if (!json_is_boolean(v))
-        return WRONG(w, E_FORMAT, "think", "think: want true, false, or a word like \"high\"");
+        return wrong_value(w, "think", v, "true, false, or a word like \"high\"");
     a->thinking = json_is_true(v);
     return 0;
 }
@@ -98,7 +98,7 @@ static int read_format(struct ask *a, const json_t *v, struct wrong *w)
     if (json_is_object(v))
         return ask_schema(a, v, "format", w);
     if (!word)
-        return WRONG(w, E_FORMAT, "format", "format: want \"json\" or a schema, an object");
+        return wrong_value(w, "format", v, "\"json\" or a schema, an object");
     if (*word && strcmp(word, "json") != 0)
         return WRONG(w, E_FORMAT, "format", "format: want \"json\" or a schema, found '%.40s'",
                      word);
@@ -122,7 +122,7 @@ static int read_common(struct fields_of_request *q, const struct field *table, i
                      (long long)q->ctx);
     if (q->predict == 0)
         return WRONG(w, E_FORMAT, a->max_field,
-                     "%s: want 1 or more tokens, or -1 or -2: until the context is full",
+                     "%s: want 1 or more tokens, or -1 or -2: until the context is full, found 0",
                      a->max_field);
     if (q->predict != PREDICT_UNSAID)
         a->max_tokens = q->predict > 0 ? q->predict : ASK_TOKENS_ALL;
@@ -166,7 +166,7 @@ int ollama_ask_chat(struct ask *a, int ctx, bool *empty, struct wrong *w)
     int rc = read_common(&q, chat_fields, ctx, w);
     *a = q.ask;
     if (!rc && q.messages && !json_is_array(q.messages))
-        rc = WRONG(w, E_FORMAT, "messages", "messages: want an array");
+        rc = wrong_value(w, "messages", q.messages, "an array");
     *empty = !rc && json_array_size(q.messages) == 0;
     if (rc || *empty)
         return rc;

@@ -33,13 +33,13 @@ static const struct field tool_fields[] = {
 int openai_tools(struct ask *a, const json_t *v, struct wrong *w)
 {
     if (!json_is_array(v))
-        return WRONG(w, E_FORMAT, "tools", "tools: want an array");
+        return wrong_value(w, "tools", v, "an array");
     for (size_t i = 0; i < json_array_size(v); i++) {
         struct tool t = {0};
         char where[48];
         snprintf(where, sizeof where, "tools[%zu]", i);
         if (!json_is_object(json_array_get(v, i)))
-            return WRONG(w, E_FORMAT, where, "%s: want an object with type and function", where);
+            return wrong_value(w, where, json_array_get(v, i), "an object with type and function");
         if (fields_read(tool_fields, json_array_get(v, i), where, &t, w) ||
             ask_tool(a, t.name, t.description, t.parameters, where, w) ||
             (t.strict && ask_strict(a, w)))
@@ -61,9 +61,9 @@ int openai_tool_choice(struct ask *a, const json_t *v, struct wrong *w)
     const char *name = json_string_value(json_object_get(function ? function : v, "name"));
     const char *type = json_string_value(json_object_get(v, "type"));
     if (!name || !type || strcmp(type, "function") != 0)
-        return WRONG(w, E_FORMAT, "tool_choice",
-                     "tool_choice: want \"auto\", \"none\", \"required\" or {\"type\": "
-                     "\"function\", \"function\": {\"name\": ...}}");
+        return wrong_value(w, "tool_choice", v,
+                           "\"auto\", \"none\", \"required\" or {\"type\": \"function\", "
+                           "\"function\": {\"name\": ...}}");
     a->tool_choice = ASK_TOOLS_NAMED;
     a->tool_name = name;
     return 0;
@@ -96,7 +96,7 @@ static int read_schema(struct ask *a, const json_t *v, bool inside, struct wrong
     const char *where = inside ? "response_format.json_schema" : "text.format";
     struct schema_request q = {.strict = -1};
     if (!json_is_object(v))
-        return WRONG(w, E_FORMAT, where, "%s: want an object with name and schema", where);
+        return wrong_value(w, where, v, "an object with name and schema");
     if (fields_read(inside ? schema_fields : flat_fields, v, where, &q, w))
         return -w->e.code;
     a->lenient = q.strict == 0;
@@ -116,8 +116,8 @@ int openai_format(struct ask *a, const json_t *v, bool inside, struct wrong *w)
         return 0;
     }
     if (!type || strcmp(type, "json_schema") != 0)
-        return WRONG(w, E_FORMAT, name,
-                     "%s: want {\"type\": ...} of text, json_object or json_schema", name);
+        return wrong_value(w, name, type ? json_object_get(v, "type") : v,
+                           "{\"type\": ...} of text, json_object or json_schema");
     return read_schema(a, inside ? json_object_get(v, "json_schema") : v, inside, w);
 }
 
@@ -287,8 +287,11 @@ static int prompt_ids(struct ask *a, const json_t *v, struct wrong *w)
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *id = json_array_get(v, i);
         const json_int_t n = json_integer_value(id);
-        if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
-            return WRONG(w, E_FORMAT, "prompt", "prompt: want token ids only (place %zu)", i);
+        if (!json_is_integer(id) || n < 0 || n > INT32_MAX) {
+            char what[64];
+            snprintf(what, sizeof what, "token ids only (place %zu)", i);
+            return wrong_value(w, "prompt", id, what);
+        }
         if (tokens_push(&a->ids, (int32_t)n, &w->e))
             return -w->e.code;
     }
@@ -310,7 +313,7 @@ static int read_prompt(struct ask *a, const json_t *v, struct wrong *w)
     if (json_is_array(v) && json_array_size(v))
         return prompt_ids(a, v, w);
     if (!json_is_string(v) || json_string_length(v) == 0)
-        return WRONG(w, E_FORMAT, "prompt", "prompt: want a string or token ids, not empty");
+        return wrong_value(w, "prompt", v, "a string or token ids, not empty");
     buf_add(&a->text, json_string_value(v), json_string_length(v));
     return buf_check(&a->text, &w->e);
 }

@@ -85,13 +85,13 @@ static const struct field tool_fields[] = {
 static int read_tools(struct ask *a, const json_t *v, struct wrong *w)
 {
     if (!json_is_array(v))
-        return WRONG(w, E_FORMAT, "tools", "tools: want an array");
+        return wrong_value(w, "tools", v, "an array");
     for (size_t i = 0; i < json_array_size(v); i++) {
         struct tool t = {0};
         char where[48];
         snprintf(where, sizeof where, "tools[%zu]", i);
         if (!json_is_object(json_array_get(v, i)))
-            return WRONG(w, E_FORMAT, where, "%s: want an object with type and name", where);
+            return wrong_value(w, where, json_array_get(v, i), "an object with type and name");
         if (fields_read(tool_fields, json_array_get(v, i), where, &t, w) ||
             ask_tool(a, t.name, t.description, t.parameters, where, w) ||
             (t.strict && ask_strict(a, w)))
@@ -104,7 +104,7 @@ static int read_tools(struct ask *a, const json_t *v, struct wrong *w)
 static int read_include(struct ask *a, const json_t *v, struct wrong *w)
 {
     if (!json_is_array(v))
-        return WRONG(w, E_FORMAT, "include", "include: want an array of strings");
+        return wrong_value(w, "include", v, "an array of strings");
     for (size_t i = 0; i < json_array_size(v); i++) {
         const char *word = json_string_value(json_array_get(v, i));
         if (word && strcmp(word, "message.output_text.logprobs") == 0)
@@ -123,11 +123,13 @@ static int read_metadata(const json_t *v, struct wrong *w)
     const char *key;
     json_t *value;
     if (!json_is_object(v))
-        return WRONG(w, E_FORMAT, "metadata", "metadata: want an object of strings");
+        return wrong_value(w, "metadata", v, "an object of strings");
     json_object_foreach((json_t *)v, key, value)
     {
+        char name[96];
+        snprintf(name, sizeof name, "metadata.%.60s", key);
         if (!json_is_string(value))
-            return WRONG(w, E_FORMAT, "metadata", "metadata: %.60s: want a string", key);
+            return wrong_value(w, name, value, "a string");
     }
     return 0;
 }
@@ -145,7 +147,7 @@ static int read_input(struct request *q, struct kept *responses, struct wrong *w
     if (items_add(responses, q->input, items, w))
         return -w->e.code;
     if (json_array_size(items) == 0)
-        return WRONG(w, E_FORMAT, "input", "input: is required: a string or an array of items");
+        return wrong_value(w, "input", q->input, "a string or an array of at least one item");
     return items_messages(&q->ask, q->instructions, items, w);
 }
 

@@ -56,8 +56,10 @@ int parts_push(struct parts *p, const char *text, size_t len, struct err *e)
 
 void parts_cut(struct parts *p, bool only)
 {
-    if (!p->raw)
-        toolcall_cut(p->calls, only);
+    if (p->raw)
+        return;
+    reasoning_cut(&p->reasoning);
+    toolcall_cut(p->calls, only);
 }
 
 int parts_finish(struct parts *p, struct err *e)

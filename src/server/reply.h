@@ -104,7 +104,8 @@ struct reply {
 void reply_start(struct server *s, struct exchange *x, struct ask *a, const struct reply_form *f,
                  const char *id_prefix);
 
-/* How many tokens the prompt has; nothing is submitted. */
+/* How many tokens the prompt has, also where they are more than the context holds; nothing is
+ * submitted. */
 int reply_count(struct server *s, struct ask *a, int *n, struct wrong *w);
 
 /* --- for forms --- */

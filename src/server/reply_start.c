@@ -109,15 +109,23 @@ static int check_ids(const struct reply *r, struct wrong *w)
     return generation_check(m, &a->ids, &w->e) ? wrong_field(w, a->prompt_field) : 0;
 }
 
-static int make_prompt(struct reply *r, const struct ask_defaults *d, struct wrong *w)
+/* The prompt as ids; where it has more than `most`, more than `most` of them. */
+static int encode(struct reply *r, const struct ask_defaults *d, size_t most, struct wrong *w)
 {
     struct ask *a = &r->ask;
     if (a->messages && render(r, d, w))
         return -w->e.code;
     if (!a->ids.n &&
-        schedule_encode(r->server->schedule, buf_str(&a->text), a->text.len, &a->ids, &w->e))
+        schedule_encode(r->server->schedule, buf_str(&a->text), a->text.len, most, &a->ids, &w->e))
         return wrong_field(w, a->prompt_field);
-    return check_length(r, w) ? -w->e.code : check_ids(r, w);
+    return 0;
+}
+
+static int make_prompt(struct reply *r, const struct ask_defaults *d, struct wrong *w)
+{
+    if (encode(r, d, (size_t)r->server->model->ctx, w) || check_length(r, w))
+        return -w->e.code;
+    return check_ids(r, w);
 }
 
 static int most_tokens(const struct ask *a, const struct ask_defaults *d)
@@ -167,7 +175,7 @@ int reply_count(struct server *s, struct ask *a, int *n, struct wrong *w)
     struct reply r = {.server = s, .ask = *a};
     if (!atomic_load(&s->ready))
         return ERR(&w->e, E_BUSY, "%s", LOADING);
-    int rc = make_prompt(&r, &d, w);
+    int rc = encode(&r, &d, INT32_MAX, w);
     if (!rc && json_starved())
         rc = ERR(&w->e, E_NOMEM, "no memory for this request");
     *a = r.ask;

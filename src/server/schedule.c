@@ -239,12 +239,12 @@ bool schedule_idle(struct schedule *s, double seconds)
     return idle;
 }
 
-int schedule_encode(struct schedule *s, const char *text, size_t len, struct tokens *out,
-                    struct err *e)
+int schedule_encode(struct schedule *s, const char *text, size_t len, size_t most,
+                    struct tokens *out, struct err *e)
 {
     if (!s->turns)
         return ERR(e, E_UNSUPPORTED, "the model was opened without a tokenizer");
-    return turns_encode(s->turns, text, len, (size_t)s->m->ctx, out, e);
+    return turns_encode(s->turns, text, len, most, out, e);
 }
 
 int schedule_list(struct schedule *s, struct request_view *out, int most)

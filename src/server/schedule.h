@@ -50,10 +50,10 @@ void schedule_drain(struct schedule *s);
 bool schedule_idle(struct schedule *s, double seconds);
 
 /* The ids of a rendered prompt, appended to out; like tokenizer_encode, but turns that this server
- * generated have the ids they were generated with, and of a text with more ids than the context
- * holds not all are given, but more than that. From any thread. */
-int schedule_encode(struct schedule *s, const char *text, size_t len, struct tokens *out,
-                    struct err *e);
+ * generated have the ids they were generated with, and of a text with more than `most` ids not all
+ * are given, but more than that. From any thread. */
+int schedule_encode(struct schedule *s, const char *text, size_t len, size_t most,
+                    struct tokens *out, struct err *e);
 
 /* For lists of requests. */
 enum request_state { REQUEST_QUEUED, REQUEST_PREFILL, REQUEST_DECODE };

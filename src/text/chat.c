@@ -38,6 +38,8 @@ static int compile_file(const char *path, struct chat *c, struct err *e)
     int rc = file_read_all(path, TEMPLATE_BYTES_MAX, &text, e);
     if (!rc)
         rc = compile(buf_str(&text), text.len, slash ? slash + 1 : path, c, e);
+    if (rc && slash && text.len)
+        rc = err_prefix(e, "%.*s", (int)(slash - path), path);
     buf_free(&text);
     return rc;
 }
@@ -156,7 +158,9 @@ static int take_template(const json_t *config, const char *where, struct chat *c
     if (!json_is_string(t))
         return ERR(e, E_FORMAT, "%s: chat_template: want a string or a list, found %s", where,
                    json_describe(t, room, sizeof room));
-    return compile(json_string_value(t), json_string_length(t), "chat_template", c, e);
+    return compile(json_string_value(t), json_string_length(t), "chat_template", c, e)
+               ? err_prefix(e, "%s", where)
+               : 0;
 }
 
 /* A token is a string, or an object whose "content" is one. */

@@ -35,12 +35,20 @@ static size_t count_blanks(const char *s, size_t n)
     return k;
 }
 
+/* What may be the beginning of a tag, where nothing follows: of a text that was cut it was one. */
+static bool is_remnant(const struct reasoning *r, enum outcome o, size_t n, bool end)
+{
+    return r->cut && end && o == PARTIAL && n > 0;
+}
+
 static size_t at_start(struct reasoning *r, const char *s, size_t n, bool end)
 {
     size_t k = count_blanks(s, n);
     enum outcome o = match(s + k, n - k, REASONING_OPEN);
     if (o == PARTIAL && !end)
         return 0;
+    if (is_remnant(r, o, n - k, end))
+        return n;
     r->state = o == MATCH ? REASONING_THINKING : REASONING_ANSWER;
     return o == MATCH ? k + strlen(REASONING_OPEN) : 0;
 }
@@ -56,7 +64,7 @@ static size_t in_thinking(struct reasoning *r, const char *s, size_t n, bool end
         r->state = REASONING_CLOSED;
         return k + strlen(REASONING_CLOSE);
     }
-    if (k == n)
+    if (k == n || is_remnant(r, o, n - k, end))
         return n; /* the end: blanks are dropped */
     run = k + 1;
     while (run < n && s[run] != '<' && !memchr(blanks, s[run], sizeof blanks - 1))
@@ -108,6 +116,11 @@ void reasoning_push(struct reasoning *r, const char *text, size_t len, struct bu
     if (r->held.failed)
         answer->failed = true;
     advance(r, false, thinking, answer);
+}
+
+void reasoning_cut(struct reasoning *r)
+{
+    r->cut = true;
 }
 
 void reasoning_finish(struct reasoning *r, struct buf *thinking, struct buf *answer)

@@ -32,6 +32,7 @@ enum reasoning_state {
 struct reasoning {
     enum reasoning_state state;
     bool said;       /* THINKING: something but blanks has been released */
+    bool cut;        /* by whom ever but the model */
     struct buf held; /* not released yet; owned */
 };
 
@@ -42,6 +43,8 @@ void reasoning_free(struct reasoning *r);
  * characters in give whole characters out. */
 void reasoning_push(struct reasoning *r, const char *text, size_t len, struct buf *thinking,
                     struct buf *answer);
+/* The text is not whole: what its end has of a tag is dropped by reasoning_finish. */
+void reasoning_cut(struct reasoning *r);
 /* The end of the text: what is held back goes where it belongs. A state of THINKING says that the
  * thinking was never closed; there is no answer then. */
 void reasoning_finish(struct reasoning *r, struct buf *thinking, struct buf *answer);

@@ -117,15 +117,30 @@ static int32_t settle(struct walk *w, enum question q)
     return bad;
 }
 
+/* A rule that was made of a schema; nobody else knows its name. */
+static bool is_ours(const char *name)
+{
+    return strchr(name, '.') != NULL;
+}
+
 static int check(struct rules *r, struct walk *w, const char *where, struct err *e)
 {
     int32_t bad = settle(w, ENDS);
+    if (bad >= 0 && is_ours(r->rules[bad].name))
+        return ERR(e, E_FORMAT,
+                   "%s: a $ref leads a part back to itself, so that no value of it ever ends: have "
+                   "a way out, as a property that is not required",
+                   where);
     if (bad >= 0)
         return ERR(e, E_FORMAT, "%s: the rule %.80s never ends", where, r->rules[bad].name);
     settle(w, MATCHES_EMPTY);
     for (int32_t i = 0; i < r->n_rules; i++)
         r->rules[i].empty = w->good[i];
     bad = settle(w, BEGINS_WELL);
+    if (bad >= 0 && is_ours(r->rules[bad].name))
+        return ERR(e, E_FORMAT,
+                   "%s: a $ref leads a part back to itself before anything of its value is written",
+                   where);
     if (bad >= 0)
         return ERR(e, E_FORMAT,
                    "%s: the rule %.80s begins with itself (left recursion), or with a rule that "
