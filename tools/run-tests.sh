@@ -65,8 +65,8 @@ $(tail -n 80 "$log" | sed 's/^/      /')"
 }
 
 release_alone='^(#| \*) (Needs no build|Runs in release alone)\.'
-list() {
-    for t in "$B"/test_* tests/test_*.sh; do
+list() { # the scripts first: the longest are among them, and should not be what is left at the end
+    for t in tests/test_*.sh "$B"/test_*; do
         case $t in *.o | *.d | *'*'*) continue ;; esac
         case $t in
         tests/*) source=$t ;;
