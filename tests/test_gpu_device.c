@@ -66,6 +66,38 @@ static void rows_have_strides(void **state)
     aid_gpu_reset(&g);
 }
 
+/* More pieces than one copy takes, of odd sizes, one of them larger than a staging buffer. */
+static void pieces_go_and_come(void **state)
+{
+    (void)state;
+    enum { N = 150, LARGE = 40 << 20, ROOM = LARGE + N * 1000 };
+    struct device_piece out[N], in[N];
+    struct device_buffer b;
+    struct err e = {0};
+    char *from = mem_alloc(ROOM), *to = mem_zalloc(1, ROOM);
+    size_t at = 0;
+    assert_true(from && to);
+    assert_ok(device_take(g.device, DEVICE_LOCAL, ROOM, &b, &e), e);
+    for (size_t i = 0; i < ROOM; i++)
+        from[i] = (char)(i * 2654435761u >> 24);
+    for (int i = 0; i < N; i++) { /* backwards on the device, with gaps */
+        size_t n = i == 70 ? LARGE : (size_t)(i * 37 % 900);
+        out[i] = (struct device_piece){ROOM - at - n, from + at, n};
+        in[i] = (struct device_piece){ROOM - at - n, to + at, n};
+        at += n + (size_t)(i % 5);
+    }
+    assert_ok(device_upload_pieces(g.device, &b, out, N, &e), e);
+    assert_ok(device_download_pieces(g.device, &b, in, N, &e), e);
+    for (int i = 0; i < N; i++)
+        assert_memory_equal(in[i].data, out[i].data, out[i].bytes);
+    for (int i = 0; i + 1 < N; i++) /* the gaps behind them were not touched */
+        for (const char *p = (char *)in[i].data + in[i].bytes; p < (char *)in[i + 1].data; p++)
+            assert_int_equal(*p, 0);
+    device_free(g.device, &b);
+    mem_free(from);
+    mem_free(to);
+}
+
 /* A guard that nothing could trip over would guard nothing. */
 static void a_write_behind_a_buffer_is_seen(void **state)
 {
@@ -298,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies),
         cmocka_unit_test(rows_have_strides),
+        cmocka_unit_test(pieces_go_and_come),
         cmocka_unit_test(a_write_behind_a_buffer_is_seen),
         cmocka_unit_test(a_tape_runs_again),
         cmocka_unit_test(stages_wait_for_the_host),

@@ -125,6 +125,17 @@ int device_upload(struct device *d, const struct device_buffer *b, size_t off, c
 int device_download(struct device *d, const struct device_buffer *b, size_t off, void *data,
                     size_t n, struct err *e);
 
+/* The same for many pieces of a buffer at once. */
+struct device_piece {
+    size_t off; /* in the buffer */
+    void *data; /* on the host; not written by an upload */
+    size_t bytes;
+};
+int device_upload_pieces(struct device *d, const struct device_buffer *b,
+                         const struct device_piece *pieces, int n, struct err *e);
+int device_download_pieces(struct device *d, const struct device_buffer *b,
+                           const struct device_piece *pieces, int n, struct err *e);
+
 /* --- kernels --- */
 
 struct kernel;

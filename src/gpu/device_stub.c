@@ -92,6 +92,20 @@ int device_upload(struct device *d, const struct device_buffer *b, size_t off, c
     return absent(e);
 }
 
+int device_upload_pieces(struct device *d, const struct device_buffer *b,
+                         const struct device_piece *pieces, int n, struct err *e)
+{
+    (void)d, (void)b, (void)pieces, (void)n;
+    return absent(e);
+}
+
+int device_download_pieces(struct device *d, const struct device_buffer *b,
+                           const struct device_piece *pieces, int n, struct err *e)
+{
+    (void)d, (void)b, (void)pieces, (void)n;
+    return absent(e);
+}
+
 int device_download(struct device *d, const struct device_buffer *b, size_t off, void *data,
                     size_t n, struct err *e)
 {

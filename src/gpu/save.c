@@ -1,18 +1,20 @@
 /* The parts of a saved sequence: model/save.h has the picture around them, and src/cpu/save.c says
- * what they are; DeltaNet's states have the order that the kernels use (state.h). The state is
- * fetched whole and sent back whole: what is no part of a save is written before it is read. */
+ * what they are; DeltaNet's states have the order that the kernels use (state.h). What is no
+ * part of a save is written before it is read, so nothing else goes to the host and back. */
 #include "model/save.h"
 
 #include "base/mem.h"
 #include "gpu/plan.h"
 #include "quant/kv8.h"
 
-enum { SAVE_VERSION = 1 };
+enum { SAVE_VERSION = 1, CACHE_PARTS = 6 };
 
-/* A sequence and the bytes of its state on the host. */
+/* A sequence and its state on the host, of which only the parts of a save are ever touched. */
 struct copy {
     const struct sequence *s;
     char *state;
+    struct device_piece *pieces; /* the parts */
+    int n;
 };
 
 static void cache_parts(const struct copy *x, int which, int cells, struct save_parts *p)
@@ -67,12 +69,42 @@ static struct save_form form_of(struct copy *x)
                               .seq = x};
 }
 
+static void copy_close(struct copy *x)
+{
+    mem_free(x->state);
+    mem_free(x->pieces);
+}
+
 static int copy_open(const struct sequence *s, struct copy *x, struct err *e)
 {
-    *x = (struct copy){s, mem_alloc(s->state.bytes)};
-    if (!x->state)
-        return ERR(e, E_NOMEM, "no memory for a copy of a sequence, %zu bytes", s->state.bytes);
-    return device_download(s->g->device, &s->state, 0, x->state, s->state.bytes, e);
+    const struct config *c = &s->g->base.weights->config;
+    size_t most = (size_t)(c->n_layers + 1) * CACHE_PARTS + (size_t)c->n_ple + 1;
+    *x = (struct copy){
+        .s = s, .state = mem_alloc(s->state.bytes), .pieces = mem_array(most, sizeof *x->pieces)};
+    if (x->state && x->pieces)
+        return 0;
+    copy_close(x);
+    return ERR(e, E_NOMEM, "no memory for a copy of a sequence, %zu bytes", s->state.bytes);
+}
+
+struct listing {
+    struct save_parts base;
+    struct copy *x;
+};
+
+static void each_piece(struct save_parts *p, void *data, size_t bytes)
+{
+    struct copy *x = ((struct listing *)p)->x;
+    size_t off = (size_t)((char *)data - x->state);
+    x->pieces[x->n++] = (struct device_piece){off, data, bytes};
+}
+
+/* Lists the parts of n tokens. */
+static void copy_list(struct copy *x, int n)
+{
+    struct listing l = {.base.each = each_piece, .x = x};
+    x->n = 0;
+    sequence_parts(x, n, &l.base);
 }
 
 int gpu_sequence_save(struct engine *g, const struct sequence *s, struct buf *out, struct err *e)
@@ -80,9 +112,13 @@ int gpu_sequence_save(struct engine *g, const struct sequence *s, struct buf *ou
     struct copy x;
     (void)g;
     int rc = copy_open(s, &x, e);
+    if (rc)
+        return rc;
     const struct save_form f = form_of(&x);
+    copy_list(&x, s->len);
+    rc = device_download_pieces(s->g->device, &s->state, x.pieces, x.n, e);
     rc = rc ? rc : save_write(&f, s->len, out, e);
-    mem_free(x.state);
+    copy_close(&x);
     return rc;
 }
 
@@ -90,13 +126,18 @@ int gpu_sequence_restore(struct engine *base, struct sequence *s, const void *da
                          struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
-    struct copy x = {.s = s};
+    struct copy x;
     int len = 0, rc = gpu_wait(g, e);
     rc = rc ? rc : copy_open(s, &x, e);
+    if (rc)
+        return rc;
     const struct save_form f = form_of(&x);
-    rc = rc ? rc : save_read(&f, data, n, &len, e);
-    rc = rc ? rc : device_upload(g->device, &s->state, 0, x.state, s->state.bytes, e);
-    mem_free(x.state);
+    rc = save_read(&f, data, n, &len, e);
+    if (!rc) {
+        copy_list(&x, len);
+        rc = device_upload_pieces(g->device, &s->state, x.pieces, x.n, e);
+    }
+    copy_close(&x);
     if (rc)
         return rc;
     gpu_sequence_drop(s);
