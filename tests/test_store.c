@@ -163,6 +163,13 @@ static void test_where_stores_are_found(void **state)
     assert_int_equal(store_open(model, &s, &e), -E_NOTFOUND);
     assert_non_null(strstr(e.msg, "has not finished"));
     err_clear(&e);
+    char *journal = file_join(packed, "packing.journal");
+    aid_write(journal, "", 0);
+    assert_int_equal(store_open(packed, &s, &e), -E_NOTFOUND);
+    assert_non_null(strstr(e.msg, "is a store that is not finished"));
+    err_clear(&e);
+    assert_int_equal(unlink(journal), 0);
+    mem_free(journal);
     assert_int_equal(rmdir(packed), 0);
     assert_int_equal(symlink(made.dir, packed), 0);
     assert_ok(store_locate(model, &found, &e), e);

@@ -89,7 +89,7 @@ int thread_start(struct thread *t, void (*fn)(void *ctx), void *ctx, struct err 
     const int code = pthread_create(&t->id, NULL, enter, t);
     if (code) {
         errno = code;
-        return err_sys(e, "cannot start a thread");
+        return err_sys(e, "cannot start a thread (ulimit -u and -v set limits)");
     }
     return 0;
 }

@@ -87,6 +87,15 @@ static int try_dir(const char *dir, char **found, struct err *e)
     return rc;
 }
 
+/* What a stop or a kill leaves behind. */
+static bool is_unfinished(const char *dir)
+{
+    char *journal = file_join(dir, "packing.journal");
+    const bool there = journal && file_exists(journal);
+    mem_free(journal);
+    return there;
+}
+
 int store_locate(const char *path, char **dir, struct err *e)
 {
     bool there;
@@ -100,6 +109,11 @@ int store_locate(const char *path, char **dir, struct err *e)
         rc = try_dir(path, dir, e);
     if (rc || *dir)
         return rc;
+    if (is_unfinished(path))
+        return ERR(e, E_NOTFOUND,
+                   "%s: is a store that is not finished: give the `cherenkov pack` command that "
+                   "began it again, and it goes on from there",
+                   path);
     char *packed = file_join(path, "packed");
     if (!packed)
         return ERR(e, E_NOMEM, "out of memory looking for a store in %s", path);

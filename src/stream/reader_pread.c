@@ -52,7 +52,7 @@ int reader_pread_open(int depth, struct reader **out, struct err *e)
            !(errno = pthread_create(&r->thread[r->n_threads], NULL, work, r)))
         r->n_threads++;
     if (!r->n_threads) { /* fewer than asked for will do */
-        int rc = err_sys(e, "no thread for reading");
+        int rc = err_sys(e, "no thread for reading (ulimit -u and -v set limits)");
         ops.close(&r->base);
         return rc;
     }
