@@ -69,6 +69,63 @@ static void test_an_answer_at_once(void **state)
     json_decref(v);
 }
 
+/* The items of a page, their texts in one row; for json_decref. */
+static json_t *input_items(const char *id, const char *query, int status, struct buf *texts)
+{
+    struct aid_answer a;
+    struct buf path = BUF_INIT;
+    buf_printf(&path, PATH "/%s/input_items%s", id, query);
+    aid_http(server.url, "GET", buf_str(&path), "", NULL, &a);
+    assert_int_equal(a.status, status);
+    json_t *v = json_loads(buf_str(&a.body), 0, NULL);
+    const json_t *data = aid_at(v, "data");
+    buf_clear(texts);
+    for (size_t i = 0; i < json_array_size(data); i++)
+        buf_printf(texts, "%s ", aid_string(json_array_get(data, i), "content.0.text"));
+    aid_answer_free(&a);
+    buf_free(&path);
+    return v;
+}
+
+static void test_input_items_of_a_response(void **state)
+{
+    struct buf texts = BUF_INIT, again = BUF_INIT;
+    (void)state;
+    json_t *first = ask("{'input': 'One', 'max_output_tokens': 2}");
+    buf_printf(&again,
+               "{'previous_response_id': '%s', 'max_output_tokens': 2, 'input': [{'role': 'user', "
+               "'content': 'Two', 'id': 'mine'}, {'role': 'user', 'content': [{'type': "
+               "'input_text', 'text': 'Three'}]}]}",
+               aid_string(first, "id"));
+    json_t *second = ask(buf_str(&again));
+    const char *id = aid_string(second, "id");
+    json_t *v = input_items(id, "?order=asc", 200, &texts);
+    assert_int_equal(json_array_size(aid_at(v, "data")), 4); /* one of them the first answer */
+    assert_string_equal(aid_string(v, "data.0.content.0.text"), "One");
+    assert_string_equal(aid_string(v, "data.1.role"), "assistant");
+    assert_string_equal(aid_string(v, "data.2.id"), "mine");
+    assert_string_equal(aid_string(v, "data.3.type"), "message");
+    assert_true(json_is_false(aid_at(v, "has_more")));
+    json_decref(v);
+    v = input_items(id, "?limit=2", 200, &texts);
+    assert_string_equal(buf_str(&texts), "Three Two ");
+    assert_true(json_is_true(aid_at(v, "has_more")));
+    assert_string_equal(aid_string(v, "last_id"), "mine");
+    json_decref(v);
+    v = input_items(id, "?order=asc&after=mine", 200, &texts);
+    assert_string_equal(buf_str(&texts), "Three ");
+    json_decref(v);
+    json_decref(input_items(id, "?limit=0", 400, &texts));
+    json_decref(input_items(id, "?limit=2x", 400, &texts));
+    json_decref(input_items(id, "?order=up", 400, &texts));
+    json_decref(input_items(id, "?after=none", 400, &texts));
+    json_decref(input_items("resp_0", "", 404, &texts));
+    json_decref(first);
+    json_decref(second);
+    buf_free(&texts);
+    buf_free(&again);
+}
+
 static void test_thinking_is_an_item(void **state)
 {
     (void)state;
@@ -370,6 +427,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_answer_at_once),
+        cmocka_unit_test(test_input_items_of_a_response),
         cmocka_unit_test(test_thinking_is_an_item),
         cmocka_unit_test(test_the_events_of_a_stream),
         cmocka_unit_test(test_a_stream_that_thinks_and_is_cut),

@@ -94,6 +94,11 @@ const char *exchange_header(const struct exchange *x, const char *name)
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
+const char *exchange_query(const struct exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
 const struct buf *exchange_body(const struct exchange *x)
 {
     return &x->body;

@@ -68,6 +68,8 @@ void http_free(struct http *h); /* after http_stop and the last exchange_release
 const char *exchange_method(const struct exchange *x);
 const char *exchange_path(const struct exchange *x); /* without the query, decoded */
 const char *exchange_header(const struct exchange *x, const char *name); /* or NULL */
+/* A field of the query, decoded, or NULL; borrowed within the handler. */
+const char *exchange_query(const struct exchange *x, const char *name);
 /* The user at the other end of a Unix socket; false: it is none, or nobody knows. */
 bool exchange_peer(const struct exchange *x, unsigned *uid);
 const struct buf *exchange_body(const struct exchange *x);

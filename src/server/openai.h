@@ -1,5 +1,5 @@
 /* OpenAI's API. openai_chat.c has the chat, openai_text.c the older completions,
- * openai_responses.c the newer responses. */
+ * openai_responses.c the newer responses, openai_items.c what they answered. */
 #ifndef SERVER_OPENAI_H
 #define SERVER_OPENAI_H
 
@@ -9,6 +9,7 @@ void openai_chat(struct server *s, struct exchange *x);
 void openai_text(struct server *s, struct exchange *x);
 void openai_responses(struct server *s, struct exchange *x);
 void openai_response_get(struct server *s, struct exchange *x);
+void openai_response_items(struct server *s, struct exchange *x);
 void openai_response_delete(struct server *s, struct exchange *x);
 void openai_models(struct server *s, struct exchange *x);
 void openai_model(struct server *s, struct exchange *x);

@@ -56,6 +56,7 @@ static const struct route routes[] = {
     {"POST", "/v1/completions", false, openai_text},
     {"POST", "/v1/responses", false, openai_responses},
     {"GET", "/v1/responses/*", false, openai_response_get},
+    {"GET", "/v1/responses/*/input_items", false, openai_response_items},
     {"DELETE", "/v1/responses/*", false, openai_response_delete},
     {"POST", "/v1/sessions", false, session_create},
     {"GET", "/v1/sessions/*", false, session_get},
