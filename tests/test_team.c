@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "cpu/team.h"
+#include "base/team.h"
 
 enum { MOST = 300, MEMBERS = 5 };
 

@@ -23,7 +23,7 @@
 #include "base/layout.h"
 #include "base/os.h"
 #include "cpu/linear.h"
-#include "cpu/team.h"
+#include "base/team.h"
 #include "model/engine.h"
 #include "stream/dense.h"
 #include "stream/stream.h"

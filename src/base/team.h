@@ -3,8 +3,8 @@
  * Members spin for a while after a stage, because the next one follows within microseconds, then
  * sleep until there is one. What an item computes must depend on nothing but its number: who takes
  * it, and when, is chance. */
-#ifndef CPU_TEAM_H
-#define CPU_TEAM_H
+#ifndef BASE_TEAM_H
+#define BASE_TEAM_H
 
 #include "base/err.h"
 

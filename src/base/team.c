@@ -6,7 +6,7 @@
  * n, fn and ctx change only between stages, behind a ticket that no item can be taken by (CLOSED):
  * a member that saw a new one of them with the old ticket fails to add to it. What a member read of
  * them belongs to the stage in which its addition succeeds. */
-#include "cpu/team.h"
+#include "base/team.h"
 
 #include <pthread.h>
 #include <sched.h>
