@@ -229,6 +229,57 @@ static void test_product_parts(void **state)
     }
 }
 
+/* --- activations of 16 bits --- */
+
+/* Any codes, among them the largest; scales are powers of two. */
+static void make_acts16(struct kern_acts16 *x, int n, int lanes, uint64_t seed)
+{
+    const size_t groups = (size_t)n / KERN_GROUP;
+    int8_t *codes = aid_guarded(kern_acts16_bytes(n));
+    float *scale = aid_guarded(groups * sizeof *scale), *sum = aid_guarded(groups * sizeof *sum);
+    memset(codes, 0, kern_acts16_bytes(n));
+    for (int i = 0; i < n; i++) {
+        const uint64_t any = rng_at(seed, (uint64_t)i);
+        codes[kern_code16_at(i)] = (int8_t)(any % 5 ? (int)(any >> 8 & 255) % 255 - 127 : 127);
+        codes[kern_code16_at(i) + KERN_PART] = (int8_t)(any % 5 ? (int)(any >> 16 & 255) : -128);
+    }
+    for (size_t g = 0; g < groups; g++) {
+        scale[g] = ldexpf(1, (int)(rng_at(seed + 1, g) % 9) - 14);
+        sum[g] = (float)(rng_unit_at(seed + 2, g) - 0.5) * (g % 7 ? 30 : 0);
+    }
+    *x = (struct kern_acts16){n, lanes, codes, scale, sum};
+}
+
+static void check_product16(const struct kern_matrix *m, const struct kern_acts16 *x)
+{
+    const int o0 = m->rows / 3;
+    float *want = aid_guarded((size_t)m->rows * sizeof *want);
+    float *got = aid_guarded((size_t)(m->rows - o0) * sizeof *got);
+    tier[0].product16(m, x, 0, m->rows, want);
+    for (int t = 0; t < n_tiers; t++) {
+        memset(got, 0xFF, (size_t)(m->rows - o0) * sizeof *got);
+        tier[t].product16(m, x, o0, m->rows, got);
+        if (memcmp(got, want + o0, (size_t)(m->rows - o0) * sizeof *got) != 0)
+            fail_msg("%s, %d bits, %d columns, %d lanes: other bits than the reference",
+                     tier_name[t], m->bits, m->cols, x->lanes);
+    }
+}
+
+static void test_product16(void **state)
+{
+    (void)state;
+    for (int bits = 2; bits <= 4; bits++)
+        for (size_t c = 0; c < COUNT(all_cols); c++)
+            for (int lanes = 2; lanes <= 32; lanes *= 4) {
+                struct kern_matrix m;
+                struct kern_acts16 x;
+                make_matrix(&m, bits, 1 + (int)(c % 9), all_cols[c], 0.1f);
+                make_acts16(&x, all_cols[c], lanes, c);
+                check_product16(&m, &x);
+                aid_guarded_free();
+            }
+}
+
 /* --- against exact products --- */
 
 static void decode_row(const struct kern_matrix *m, int o, float *w)
@@ -387,6 +438,7 @@ int main(void)
         cmocka_unit_test_teardown(test_product_shapes, teardown),
         cmocka_unit_test_teardown(test_product_extremes, teardown),
         cmocka_unit_test_teardown(test_product_parts, teardown),
+        cmocka_unit_test_teardown(test_product16, teardown),
         cmocka_unit_test_teardown(test_product_exact, teardown),
         cmocka_unit_test_teardown(test_product_not_finite, teardown),
         cmocka_unit_test_teardown(test_bf16, teardown),

@@ -91,6 +91,28 @@ static inline float *kern_scale(const struct kern_acts *a, int r, int i)
     return (float *)scales + (i - start) / KERN_BLOCK;
 }
 
+/* One row of n activations of 16 bits, which products of the gpu engine have (gpu/numbers.h): n a
+ * multiple of 64, a group of which has a scale. A code is 256 * high + low, both signed bytes, and
+ * at most 32,512 large. Of each 128 elements first the high bytes, then the low ones, in planes as
+ * those of a record of 128 above; where n leaves 64, the others' are 0. */
+struct kern_acts16 {
+    int n, lanes;             /* lanes of a sum: 2, 8 or 32 */
+    const int8_t *codes;      /* [kern_acts16_bytes(n)] */
+    const float *scale, *sum; /* [n / 64]; sum of the values as the codes have them */
+};
+enum { KERN_PART = 128 };
+static inline size_t kern_acts16_bytes(int n)
+{
+    return (size_t)(n + KERN_PART - 1) / KERN_PART * 2 * KERN_PART;
+}
+/* Where the high byte of element i is; the low one is KERN_PART further. */
+static inline size_t kern_code16_at(int i)
+{
+    int at = i % KERN_BLOCK, plane = at % 2 * 2 + at / 8;
+    return (size_t)(i / KERN_PART * 2 * KERN_PART + plane * (KERN_PART / 4) +
+                    i % KERN_PART / KERN_BLOCK * 4 + at % 8 / 2);
+}
+
 /* A quantised matrix [rows][cols], rows contiguous, cols a multiple of 64: quant/q4.h,
  * quant/lowbit.h, group 64. */
 struct kern_matrix {
@@ -139,6 +161,11 @@ struct kern {
      * Q3 and Q2 count in steps of Q4: code 2q or 4q, bias + 0.5 or 1.5 scales. */
     void (*product)(const struct kern_matrix *m, const struct kern_input *x,
                     const struct kern_output *out);
+    /* Outputs o0..o1-1 of m times one row, to to[0..]: single products and sums, none fused. Group
+     * g adds (integer sum of its codes' products * its scale) * scale of the weights to lane
+     * g % lanes, then bias * sum; lanes are added ascending. Q3 and Q2 as above. */
+    void (*product16)(const struct kern_matrix *m, const struct kern_acts16 *x, int o0, int o1,
+                      float *to);
     /* bf16 weights w [..][n] times f32 rows x [R][n], any n: 16 lanes. */
     void (*product_bf16)(const uint16_t *w, int n, const float *x, int R,
                          const struct kern_output *out);

@@ -27,9 +27,12 @@ KERN_INLINE vec part_dot(const struct planes *w, const struct planes *x)
 
 #include "kern/floats.h"
 
+#include "kern/products16.h"
+
 void kern_init_avx2(struct kern *k)
 {
     fill_table(k);
+    k->product16 = product16;
     k->tier = "avx2";
 }
 

@@ -121,6 +121,40 @@ static void product(const struct kern_matrix *m, const struct kern_input *x,
                 product_one(m, o, x->acts, x->rows ? x->rows[j] : j);
 }
 
+static int code16(const struct kern_acts16 *x, int i)
+{
+    const int8_t *code = x->codes + kern_code16_at(i);
+    return 256 * code[0] + code[KERN_PART];
+}
+
+static float product16_one(const struct kern_matrix *m, int o, const struct kern_acts16 *x)
+{
+    int n = m->cols, groups = n / KERN_GROUP;
+    const uint8_t *codes = m->codes + (size_t)o * kern_row_bytes(m->bits, n);
+    const uint16_t *scales = m->scales + (size_t)o * groups,
+                   *biases = m->biases + (size_t)o * groups;
+    float lane[32] = {0};
+    for (int g = 0; g < groups; g++) {
+        int dot = 0;
+        for (int i = g * KERN_GROUP; i < (g + 1) * KERN_GROUP; i++)
+            dot += weight_code(m->bits, codes, i) * code16(x, i);
+        float scale = bf16_to_f32(scales[g]);
+        float bias = bf16_to_f32(biases[g]) + kern_middle(m->bits) * scale;
+        lane[g % x->lanes] += (float)dot * x->scale[g] * scale;
+        lane[g % x->lanes] += bias * x->sum[g];
+    }
+    for (int l = 1; l < x->lanes; l++)
+        lane[0] += lane[l];
+    return lane[0];
+}
+
+static void product16(const struct kern_matrix *m, const struct kern_acts16 *x, int o0, int o1,
+                      float *to)
+{
+    for (int o = o0; o < o1; o++)
+        to[o - o0] = product16_one(m, o, x);
+}
+
 static void product_bf16(const uint16_t *w, int n, const float *x, int R,
                          const struct kern_output *out)
 {
@@ -299,6 +333,7 @@ void kern_init_ref(struct kern *k)
         .tier = "ref",
         .quantise = quantise,
         .product = product,
+        .product16 = product16,
         .product_bf16 = product_bf16,
         .sum_squares = sum_squares,
         .dot = dot,
