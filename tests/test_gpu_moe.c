@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "gpu/head.h"
+#include "gpu/host_moe.h"
 #include "gpu/numbers.h"
 #include "model/engine.h"
 #include "quant/half.h"
@@ -140,7 +141,7 @@ struct expert_model {
 };
 
 /* The record of an expert as a store has it. */
-static u64 record_put(const struct expert_model *x)
+static uint8_t *record_make(const struct expert_model *x, size_t *bytes)
 {
     size_t codes = x->m[0].w_bytes, groups = (size_t)x->m[0].rows * (size_t)(x->m[0].cols / 64) * 2;
     uint8_t *r = mem_array(1, 3 * codes + 6 * groups);
@@ -149,7 +150,15 @@ static u64 record_put(const struct expert_model *x)
         memcpy(r + 3 * codes + 2 * i * groups, x->m[i].scales, groups);
         memcpy(r + 3 * codes + (2 * i + 1) * groups, x->m[i].biases, groups);
     }
-    u64 at = aid_gpu_put(&g, r, 3 * codes + 6 * groups);
+    *bytes = 3 * codes + 6 * groups;
+    return r;
+}
+
+static u64 record_put(const struct expert_model *x)
+{
+    size_t bytes;
+    uint8_t *r = record_make(x, &bytes);
+    u64 at = aid_gpu_put(&g, r, bytes);
     mem_free(r);
     return at;
 }
@@ -262,8 +271,43 @@ static void moe_logits(struct moe_model *m, float *logits)
     }
 }
 
-static void moe_is_right(int h, int inter, int shared_inter, int R, bool late, int same)
+/* Experts 0, 2 and 4 become outputs that the host has computed, if rows use them. */
+static void host_computes(struct moe_model *m, int inter)
 {
+    const size_t pairs = HOST_MOE_ROWS * K;
+    float *to = mem_zalloc(pairs * (size_t)m->h, sizeof *to);
+    uint8_t *record[EXPERTS] = {0};
+    bool used[EXPERTS] = {0};
+    struct host_moe *host;
+    struct err e = {0};
+    size_t bytes;
+    assert_ok(host_moe_open(m->h, inter, K, 3, &host, &e), e);
+    host_moe_rows(host, m->q, m->R);
+    for (int ie = 0; ie < EXPERTS; ie += 2) {
+        int pair[MOE_ROWS * K], n = 0;
+        for (int i = 0; i < m->R * K; i++)
+            if (m->route[i] == (u32)ie)
+                pair[n++] = i;
+        record[ie] = record_make(&m->expert[ie], &bytes);
+        used[ie] = n > 0;
+        if (n)
+            host_moe_add(host, record[ie], m->expert[ie].m[0].bits, pair, n);
+    }
+    host_moe_run(host, to);
+    const u64 at = aid_gpu_put(&g, to, pairs * (size_t)m->h * sizeof *to);
+    for (int ie = 0; ie < EXPERTS; ie++) {
+        m->table[ie] = used[ie] ? GPU_RECORD_HOST | at : m->table[ie];
+        mem_free(record[ie]);
+    }
+    host_moe_close(host);
+    mem_free(to);
+}
+
+enum moe_way { PLAIN, LATE, SHARED_OUT }; /* LATE: the choice is made on the way */
+
+static void moe_is_right(int h, int inter, int shared_inter, int R, enum moe_way way, int same)
+{
+    const bool late = way == LATE;
     struct moe_model m;
     struct err e = {0};
     float logits[MOE_ROWS * EXPERTS];
@@ -272,6 +316,8 @@ static void moe_is_right(int h, int inter, int shared_inter, int R, bool late, i
     size_t rows = (size_t)R, n = rows * (size_t)h;
     if (late)
         moe_logits(&m, logits);
+    if (way == SHARED_OUT)
+        host_computes(&m, inter);
     for (int i = 0; i < 3; i++)
         model_put(&g, &m.shared.m[i]);
     struct gpu_moe x = {
@@ -296,6 +342,7 @@ static void moe_is_right(int h, int inter, int shared_inter, int R, bool late, i
         .up = matrix_of(&m.shared.m[1]),
         .down = matrix_of(&m.shared.m[2]),
         .bits = same,
+        .host = way == SHARED_OUT,
     };
     x.room = aid_gpu_room(&g, gpu_moe_room(&x));
     aid_gpu_begin(&g);
@@ -318,24 +365,32 @@ static void moe_is_right(int h, int inter, int shared_inter, int R, bool late, i
 static void experts_are_right(void **state)
 {
     (void)state;
-    moe_is_right(128, 64, 64, 1, false, 0);
-    moe_is_right(192, 64, 128, 17, false, 0);
-    moe_is_right(1024, 128, 64, 2, false, 0);
-    moe_is_right(1280, 320, 320, 1, false, 0);
-    moe_is_right(128, 64, 64, 1, true, 0); /* the choice is made on the way */
-    moe_is_right(192, 64, 128, 17, true, 0);
+    moe_is_right(128, 64, 64, 1, PLAIN, 0);
+    moe_is_right(192, 64, 128, 17, PLAIN, 0);
+    moe_is_right(1024, 128, 64, 2, PLAIN, 0);
+    moe_is_right(1280, 320, 320, 1, PLAIN, 0);
+    moe_is_right(128, 64, 64, 1, LATE, 0);
+    moe_is_right(192, 64, 128, 17, LATE, 0);
+}
+
+/* Some of them by the processor, the others by the device: the same bits. */
+static void experts_on_the_host(void **state)
+{
+    (void)state;
+    moe_is_right(192, 64, 128, 8, SHARED_OUT, 0);
+    moe_is_right(1280, 320, 320, 3, SHARED_OUT, 0);
 }
 
 /* From some rows on they are sorted by expert, and go in tiles. */
 static void experts_of_many_rows(void **state)
 {
     (void)state;
-    moe_is_right(128, 64, 64, 24, false, 0);
-    moe_is_right(1088, 128, 64, 33, false, 0);
-    moe_is_right(192, 192, 320, MOE_ROWS, false, 0);
-    moe_is_right(192, 64, 64, 40, false, 4);
-    moe_is_right(128, 64, 64, 24, false, 3);
-    moe_is_right(128, 64, 64, 25, false, 2);
+    moe_is_right(128, 64, 64, 24, PLAIN, 0);
+    moe_is_right(1088, 128, 64, 33, PLAIN, 0);
+    moe_is_right(192, 192, 320, MOE_ROWS, PLAIN, 0);
+    moe_is_right(192, 64, 64, 40, PLAIN, 4);
+    moe_is_right(128, 64, 64, 24, PLAIN, 3);
+    moe_is_right(128, 64, 64, 25, PLAIN, 2);
 }
 
 /* 8,192 rows of ten experts of 2,048 columns took 81,920 workgroups in a line, of which a device
@@ -432,9 +487,10 @@ static void best_of_all_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_are_right),         cmocka_unit_test(experts_are_right),
-        cmocka_unit_test(experts_of_many_rows),     cmocka_unit_test(activations_in_lines),
-        cmocka_unit_test(lines_follow_one_another), cmocka_unit_test(best_of_all_sizes),
+        cmocka_unit_test(routes_are_right),     cmocka_unit_test(experts_are_right),
+        cmocka_unit_test(experts_on_the_host),  cmocka_unit_test(experts_of_many_rows),
+        cmocka_unit_test(activations_in_lines), cmocka_unit_test(lines_follow_one_another),
+        cmocka_unit_test(best_of_all_sizes),
     };
     aid_gpu_needs_near_buffers();
     aid_gpu_open(&g);

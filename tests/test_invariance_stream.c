@@ -131,10 +131,12 @@ static void test_pools(void **state)
 /* Experts in the memory of a device, of which a step needs more than there is room for, or a visit,
  * or nothing but the first layers; the pool behind it is the smallest. Once the pool
  * has room for what leaves the device; last for all experts, from which those of the next layer are
- * copied ahead of time. */
+ * copied ahead of time. The host computes all, none, or some of what is not on the device. */
 static void test_device_tiers(void **state)
 {
     static const int slots[] = {1, 9, 30, 20};
+    static const enum engine_host host[] = {ENGINE_HOST_ON, ENGINE_HOST_OFF, ENGINE_HOST_AUTO,
+                                            ENGINE_HOST_ON};
     struct engine_options o = small_pool();
     struct buf got = BUF_INIT;
     struct aid_run r;
@@ -151,6 +153,7 @@ static void test_device_tiers(void **state)
         const struct expert_layout *x = &packed.store->manifest.experts;
         o.device_memory = fixed + (uint64_t)slots[i] * slot;
         o.pool_slots = last ? x->n_layers * x->E : slots[i] == 9 ? least + 20 : least;
+        o.host_experts = host[i];
         aid_run_open(&r, engine, &packed.w, &o, CTX);
         run(&r, &got);
         const struct counters *c = engine->counters(r.g);
@@ -159,6 +162,9 @@ static void test_device_tiers(void **state)
         printf("note: %d slots on the device: %llu hits there, %llu in the pool, %llu missed\n",
                slots[i], (unsigned long long)sum.device_hits, (unsigned long long)sum.hits,
                (unsigned long long)sum.misses);
+        printf("note: %llu computed by the host\n", (unsigned long long)c->host_experts);
+        assert_true(host[i] == ENGINE_HOST_AUTO ||
+                    (c->host_experts > 9) == (host[i] == ENGINE_HOST_ON));
         assert_true(c->copied_bytes > 0 && c->copied_bytes % slot == 0);
         printf("note: %llu records copied ahead, %llu of them used\n",
                (unsigned long long)c->brought, (unsigned long long)c->brought_used);

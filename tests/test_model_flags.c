@@ -65,6 +65,7 @@ static void test_values(void **state)
     assert_int_equal(OPTIONS("--threads", "3").threads, 3);
     assert_int_equal(OPTIONS("--prefill-chunk", "77").chunk, 77);
     assert_int_equal(OPTIONS("--pool-slots", "50").pool_slots, 50);
+    assert_int_equal(OPTIONS("--host-experts", "off").host_experts, ENGINE_HOST_OFF);
     assert_int_equal(OPTIONS("--pool-gb", "1.5").pool_bytes, 1500000000);
     assert_int_equal(OPTIONS("--pool", "map").pool, ENGINE_POOL_MAP);
     assert_int_equal(OPTIONS("--reads", "uring").reads, ENGINE_READS_URING);

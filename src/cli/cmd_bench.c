@@ -182,6 +182,9 @@ static void print_part(const struct job *j, const char *name, const struct bench
     if (on_device)
         printf(" (%.3f on the device), %s copied there a token", device_hit_rate(p),
                units_bytes(copied, (uint64_t)per_token(p, p->copied_bytes)));
+    if (p->host_experts)
+        printf("\n%-10s %9.1f experts a token computed by the processor, in place of copies", "",
+               per_token(p, p->host_experts));
     if (p->brought)
         printf("\n%-10s %9.1f experts a token copied before they were asked for: %.3f were", "",
                per_token(p, p->brought), share((double)p->brought_used, (double)p->brought));
@@ -239,13 +242,14 @@ static json_t *part_json(const struct job *j, const struct bench_part *p, int re
     json_t *rates = json_array();
     for (int i = 0; i < repetitions; i++)
         json_array_append_new(rates, json_real(p->rate[i]));
-    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rates", rates,
-                     "best", p->best, "median", p->median, "touched_bytes_a_token",
+    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rates",
+                     rates, "best", p->best, "median", p->median, "touched_bytes_a_token",
                      per_token(p, p->touched_bytes), "memory_share", memory_share(j, p),
                      "read_bytes_a_token", per_token(p, p->read_bytes), "disk_share",
                      disk_share(j, p), "hit_rate", hit_rate(p), "device_hit_rate",
                      device_hit_rate(p), "copied_bytes_a_token", per_token(p, p->copied_bytes),
-                     "brought_a_token", per_token(p, p->brought), "brought_used",
+                     "host_experts_a_token", per_token(p, p->host_experts), "brought_a_token",
+                     per_token(p, p->brought), "brought_used",
                      share((double)p->brought_used, (double)p->brought));
 }
 

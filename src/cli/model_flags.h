@@ -12,12 +12,12 @@ struct model_flags {
     uint64_t memory, device_memory;
     int64_t pool_slots, chunk, threads;
     double pool_gb, cut_weak;
-    int pool, reads;           /* words of the table, 0 the first */
-    int experts, miss_experts; /* the same; miss_experts -1: not given */
+    int pool, reads, host_experts; /* words of the table, 0 the first */
+    int experts, miss_experts;     /* the same; miss_experts -1: not given */
     bool probe;
 };
 
-enum { MODEL_FLAGS = 13 };
+enum { MODEL_FLAGS = 14 };
 
 /* The table's rows, MODEL_FLAGS of them, with *f set to what holds when no flag is given. */
 void model_flags_init(struct model_flags *f, struct flag *rows);

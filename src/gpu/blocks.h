@@ -60,6 +60,20 @@ int gpu_ahead_start(struct gpu *g, int il, const int *guess, int n, struct err *
 int gpu_keep_start(struct gpu *g, struct err *e);
 void gpu_copies_end(struct gpu *g); /* waits for all */
 
+/* --- host_share.c: experts that the processor computes while others are copied --- */
+
+/* With a tier that does not hold all experts, behind plans_open; measures. */
+int gpu_share_open(struct gpu *g, struct err *e);
+void gpu_share_close(struct gpu *g);
+/* Whether it may compute some of this batch. */
+bool gpu_shares(const struct gpu *g, const struct batch *b);
+/* Records the copy of the rows' inputs, for the next stop. */
+int gpu_share_back(struct gpu *g, const struct batch *b, struct err *e);
+/* How many of n entries of the open visit it takes, from the last one on. */
+int gpu_share_of(const struct gpu *g, const struct stream_entry *entry, int n);
+/* Outputs of entries for rows first .. first + R - 1 of the batch, to host.outputs. */
+void gpu_share_compute(struct gpu *g, int first, int R, const struct stream_entry *entry, int n);
+
 /* --- blocks.c --- */
 
 /* A matrix of the engine's weights, on the device. */

@@ -39,9 +39,9 @@ static u32 depth_of(const struct gpu_moe *x, u32 best)
 
 static int up_record(const struct gpu_moe *x, struct err *e)
 {
-    const u32 constants[] = {(u32)x->h,     (u32)x->inter,  (u32)x->shared_inter,
-                             (u32)x->K,     depth_of(x, 4), x->logits ? (u32)x->E : 1,
-                             x->logits != 0};
+    const u32 constants[] = {(u32)x->h,      (u32)x->inter,  (u32)x->shared_inter,
+                             (u32)x->K,      depth_of(x, 4), x->logits ? (u32)x->E : 1,
+                             x->logits != 0, x->host};
     const struct moe_up_params p = {.x = x->q,
                                     .table = x->table,
                                     .route = x->route,
@@ -54,7 +54,7 @@ static int up_record(const struct gpu_moe *x, struct err *e)
                                     .R = (u32)x->R};
     int wide = x->inter > x->shared_inter ? x->inter : x->shared_inter;
     const struct kernel *k;
-    int rc = device_kernel(x->d, "moe_up", constants, 7, &k, e);
+    int rc = device_kernel(x->d, "moe_up", constants, 8, &k, e);
     if (rc)
         return rc;
     tape_dispatch(x->t, k, &p, sizeof p,
@@ -78,7 +78,8 @@ static int down_record(const struct gpu_moe *x, struct err *e)
 {
     const u32 columns = columns_of(x);
     const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter,
-                             (u32)x->K, columns,       depth_of(x, 5)};
+                             (u32)x->K, columns,       depth_of(x, 5),
+                             x->host};
     const struct moe_down_params p = {.table = x->table,
                                       .route = x->route,
                                       .weight = x->weight,
@@ -88,7 +89,7 @@ static int down_record(const struct gpu_moe *x, struct err *e)
                                       .to = x->to,
                                       .down = matrix_of(&x->down)};
     const struct kernel *k;
-    int rc = device_kernel(x->d, "moe_down", constants, 6, &k, e);
+    int rc = device_kernel(x->d, "moe_down", constants, 7, &k, e);
     if (rc)
         return rc;
     tape_dispatch(x->t, k, &p, sizeof p, (struct grid){(u32)x->h / columns, (u32)x->R, 1});
@@ -271,6 +272,7 @@ bool gpu_moe_chooses(int R, bool norm)
 int gpu_moe_record(const struct gpu_moe *x, struct err *e)
 {
     assert(!x->logits || gpu_moe_chooses(x->R, true));
+    assert(!x->host || x->R < SORT_ROWS);
     assert(x->h % 64 == 0 && x->inter % 64 == 0 && x->shared_inter % 64 == 0);
     if (x->R >= SORT_ROWS)
         return sorted_record(x, e);

@@ -13,6 +13,7 @@ layout(constant_id = 3) const uint SHARED = 640;
 layout(constant_id = 4) const uint K = 10;
 layout(constant_id = 5) const uint COLUMNS = 16;
 layout(constant_id = 6) const uint DEPTH = 5; // groups of weights under way in a lane
+layout(constant_id = 7) const bool HOST = false; // the host may have computed some experts
 
 const uint LANES_INTER = GPU_LANES(INTER), LANES_SHARED = GPU_LANES(SHARED);
 const uint TEAM = LANES_INTER > LANES_SHARED ? LANES_INTER : LANES_SHARED;
@@ -65,6 +66,10 @@ float item_product(uint r, uint k, uint row, uint t)
     uint64_t entry = Addresses(p.table).v[Words(p.route).v[r * K + k]];
     if (entry == 0 || t >= LANES_INTER)
         return 0.0;
+    if (HOST && (entry & GPU_RECORD_HOST) != 0) {
+        uint64_t y = (entry & ~GPU_RECORD_HOST) + uint64_t(r * K + k) * (4 * H);
+        return t == 0 ? Floats(y).v[row] : 0.0;
+    }
     Weights m = record_weights(entry, 2, INTER * H);
     uint64_t x = p.act + uint64_t(r * K + k) * GPU_ACTS_BYTES(INTER);
     uint bits = record_bits(entry);

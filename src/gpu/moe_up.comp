@@ -14,6 +14,7 @@ layout(constant_id = 4) const uint K = 10;
 layout(constant_id = 5) const uint DEPTH = 2; // groups of weights under way, of each output
 layout(constant_id = 6) const uint E = 512; // of p.logits
 layout(constant_id = 7) const bool CHOOSE = false; // weights are over the sum of the K
+layout(constant_id = 8) const bool HOST = false; // the host may have computed some experts
 #include "gpu/choose.glsl"
 #include "gpu/product.glsl"
 layout(push_constant, std430) uniform Params { moe_up_params p; };
@@ -98,7 +99,7 @@ void main()
     Weights gate, up;
     if (pair < p.R * K) {
         uint64_t entry = Addresses(p.table).v[expert_of(pair)];
-        if (entry == 0 || from >= INTER)
+        if (entry == 0 || from >= INTER || (HOST && (entry & GPU_RECORD_HOST) != 0))
             return;
         gate = record_weights(entry, 0, INTER * H);
         up = record_weights(entry, 1, INTER * H);

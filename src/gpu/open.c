@@ -54,9 +54,10 @@ static int open_parts(struct gpu *g, const struct engine_options *o, struct err 
     rc = rc ? rc : open_rooms(g, e);
     rc = rc ? rc : load_weights(g, e);
     rc = rc ? rc : open_stream(g, &b, &s, e);
-    rc = rc ? rc : open_plans(g, e);
-    rc = rc || !rehearses(g) ? rc : gpu_rehearse(g, e);
     gpu_count_init(g);
+    rc = rc ? rc : open_plans(g, e);
+    rc = rc ? rc : gpu_share_open(g, e);
+    rc = rc || !rehearses(g) ? rc : gpu_rehearse(g, e);
     const struct identity_options id = {"gpu", g->options.expert_bits, g->options.mtp_norm,
                                         g->options.drafts};
     return rc ? rc : identity_of(w, &id, &g->identity, e);
@@ -87,13 +88,17 @@ static void say_where(struct gpu *g)
 {
     const char *name = device_about(g->device)->name;
     const struct counters *c = &g->counters;
+    char rates[96] = "";
+    if (g->share.copy_ns > 0)
+        snprintf(rates, sizeof rates, "; the others copied in %.0f us or computed in %.0f us each",
+                 g->share.copy_ns / 1e3, g->share.host_ns / 1e3);
     if (g->experts.resident || !g->experts.tier)
         snprintf(g->remark, sizeof g->remark, "experts %s %s",
                  g->experts.resident ? "in the memory of" : "streamed to", name);
     else
-        snprintf(g->remark, sizeof g->remark, "%llu of %d experts at once in the memory of %s",
+        snprintf(g->remark, sizeof g->remark, "%llu of %d experts at once in the memory of %s%s",
                  (unsigned long long)c->device_slots,
-                 c->n_layers * g->base.weights->source.store->manifest.experts.E, name);
+                 c->n_layers * g->base.weights->source.store->manifest.experts.E, name, rates);
     g->base.remark = g->remark;
 }
 
@@ -108,6 +113,7 @@ void gpu_close(struct engine *base)
     if (g->plans)
         (void)gpu_wait(g, &ignored);
     plans_close(g);
+    gpu_share_close(g);
     gpu_experts_free(g);
     stream_close(g->stream);
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)

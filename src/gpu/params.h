@@ -135,6 +135,14 @@ struct moe_matrix {
     u64 w, scales, biases;
 };
 
+/* An entry of a layer's table (params_linear.h): the host has computed this expert, and its output
+ * for pair r * K + k is row r * K + k of f32 [R * K][h] at the address in the entry. */
+#ifdef GPU_GLSL
+#define GPU_RECORD_HOST 0x2000000000000000ul
+#else
+#define GPU_RECORD_HOST ((u64)1 << 61)
+#endif
+
 struct moe_up_params {
     u64 x, table, route; /* activations [R][h]; u64 [E]; u32 [R][K] */
     u64 act, shared_act; /* activations [R][K][inter], [R][shared_inter] */

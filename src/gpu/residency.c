@@ -187,6 +187,11 @@ uint64_t residency_find(struct residency *r, int il, int ie)
     return address_of(r, i);
 }
 
+bool residency_full(const struct residency *r)
+{
+    return r->n_free == 0;
+}
+
 bool residency_has(const struct residency *r, int il, int ie)
 {
     return r->slot_of[record_of(r, il, ie)] != NONE;
@@ -226,17 +231,28 @@ static int32_t claim(struct residency *r, int record, bool keep, bool bring)
     return i;
 }
 
+static void copy_to(const struct residency *r, struct tape *t, uint64_t from, int32_t slot)
+{
+    const uint32_t words = (uint32_t)(r->o.record_bytes / 4);
+    const struct copy_params p = {.from = from, .to = address_of(r, slot), .words = words};
+    tape_dispatch(t, r->copy, &p, sizeof p,
+                  (struct grid){(words + COPY_WORDS - 1) / COPY_WORDS, 1, 1});
+}
+
+void residency_probe(const struct residency *r, struct tape *t, uint64_t from, int n)
+{
+    for (int i = 0; i < n; i++)
+        copy_to(r, t, from + (uint64_t)i * r->o.record_bytes, i);
+}
+
 uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from,
                          bool keep)
 {
     int32_t i = claim(r, record_of(r, il, ie), keep, false);
     if (i == NONE)
         return 0;
-    uint32_t words = (uint32_t)(r->o.record_bytes / 4);
-    struct copy_params p = {.from = from, .to = address_of(r, i), .words = words};
-    tape_dispatch(t, r->copy, &p, sizeof p,
-                  (struct grid){(words + COPY_WORDS - 1) / COPY_WORDS, 1, 1});
-    return p.to;
+    copy_to(r, t, from, i);
+    return address_of(r, i);
 }
 
 bool residency_bring(struct residency *r, int il, int ie, const struct device_buffer *from,

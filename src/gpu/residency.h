@@ -40,6 +40,7 @@ const struct residency_counters *residency_counters(const struct residency *r);
 
 /* A new visit: what the one before found or placed may leave again. */
 void residency_visit(struct residency *r);
+bool residency_full(const struct residency *r);                /* no slot is free */
 bool residency_has(const struct residency *r, int il, int ie); /* counts and keeps nothing */
 /* Where record (il, ie) is on the device, or 0. Keeps it for this visit. */
 uint64_t residency_find(struct residency *r, int il, int ie);
@@ -50,6 +51,9 @@ uint64_t residency_find(struct residency *r, int il, int ie);
  * When the tape does not run, residency_forget. */
 uint64_t residency_place(struct residency *r, struct tape *t, int il, int ie, uint64_t from,
                          bool keep);
+/* Records copies of n records, one behind the other at `from`, to the first slots, as
+ * residency_place would: to be measured, before anything is placed. */
+void residency_probe(const struct residency *r, struct tape *t, uint64_t from, int n);
 /* Names a copy of record (il, ie), which is not there, from a buffer; residency_start starts it.
  * Until a visit finds it, it leaves first. At most DEVICE_COPIES_MAX before a start. false: nothing
  * was named, all slots belong to this visit or are being filled. */

@@ -42,6 +42,10 @@ static void moe_place(struct gpu *g, struct layout room[ROOMS], size_t rows)
     struct layout *local = &room[ROOM_LOCAL];
     m->routes = routes(c, room, rows);
     m->ahead = routes(c, room, ENGINE_ROWS_MAX);
+    if (g->options.host_experts != ENGINE_HOST_OFF) {
+        m->mixed_back = put(&room[ROOM_BACK], HOST_MOE_ROWS, GPU_ACTS_BYTES((size_t)c->h));
+        m->outputs = floats(&room[ROOM_SHARED], HOST_MOE_ROWS * (size_t)c->K, (size_t)c->h);
+    }
     m->ahead_x = acts(local, ENGINE_ROWS_MAX, c->h);
     m->act = put(local, rows * (size_t)c->K, GPU_ACTS_BYTES((size_t)c->inter));
     m->shared_act = put(local, rows, GPU_ACTS_BYTES((size_t)c->shared_inter));
@@ -198,5 +202,6 @@ void gpu_scratch_place(struct gpu *g, struct layout room[ROOMS])
     if (!g->shared.host)
         return;
     g->host.table = (u64 *)((char *)g->shared.host + (m->table - g->shared.address));
+    g->host.outputs = (float *)((char *)g->shared.host + (m->outputs - g->shared.address));
     g->host.wide = (u64 *)((char *)g->shared.host + (m->wide - g->shared.address));
 }

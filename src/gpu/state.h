@@ -19,6 +19,7 @@
 #include "base/layout.h"
 #include "base/os.h"
 #include "gpu/device.h"
+#include "gpu/host_moe.h"
 #include "gpu/mix.h"
 #include "gpu/params.h"
 #include "gpu/residency.h"
@@ -155,6 +156,8 @@ struct scratch {
     u64 bad;                 /* in `back`: u32, the lowest row with a value that is not finite;
                                      0xffffffff: none. Kernels: atomicMin */
     u64 table;               /* in `shared`: u64 [layers][E] addresses of experts */
+    u64 mixed_back;          /* in `back`: activations [HOST_MOE_ROWS][h], mixed */
+    u64 outputs;             /* in `shared`: [HOST_MOE_ROWS][K][h] of experts, by the host */
 };
 
 enum { ATTEND_ROWS = 64 }; /* rows whose attention is under way at once */
@@ -166,6 +169,7 @@ struct host {
     u64 *wide;               /* in `shared`: scratch.wide */
     float *freq;             /* [rot/2] of rope */
     uint64_t *ngram;         /* [rows][heads of all PLE modules] rows of their tables */
+    float *outputs;          /* in `shared`: scratch.outputs */
     int *count;              /* [E] */
     struct stream_use *uses; /* [E] */
     int *guess;              /* [E] */
@@ -208,6 +212,13 @@ struct keep {
     int max; /* at once; 0: none */
 };
 
+/* What the processor computes of a visit. */
+struct share_rates {
+    struct host_moe *moe;    /* NULL: nothing */
+    double copy_ns, host_ns; /* of a record to the device; of an expert for one row. 0 where it
+                                computes all that is not on the device */
+};
+
 /* Bytes of weights that a batch goes through: in all layers without routed experts, for logits, and
  * of a record. */
 struct touched {
@@ -238,8 +249,9 @@ struct gpu {
     struct experts experts;
     struct ahead ahead;
     struct keep keep;
+    struct share_rates share;
     struct host host;
-    char remark[320];
+    char remark[416];
 };
 
 /* Device addresses of what the engine's struct weights points to: matrices lie in dense.bin,

@@ -5,8 +5,9 @@
  * part. Else there is a stop behind the router: the host reads the choice, opens a visit of the
  * stream for those that are not in the device's memory, waits for their records, starts copies to
  * the device where it has a tier for them, and writes their addresses into the table, in front of
- * the tape that uses them. Behind these go copies that nothing waits for (ahead.c). The visit stays
- * open, its records pinned, until that tape has ended.
+ * the tape that uses them. Of a few rows the processor may compute some meanwhile (host_share.c):
+ * then the table has the place of their outputs. Behind these go copies that nothing waits for
+ * (ahead.c). The visit stays open, its records pinned, until that tape has ended.
  * Rows whose experts do not all fit into the pool at once go in several visits: results depend on a
  * row's own experts alone. */
 #include <string.h>
@@ -65,8 +66,8 @@ static u64 tagged(u64 address, int bits)
 }
 
 /* Rows first .. first + n - 1 through the experts in the layer's table. */
-static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, int n,
-                         struct err *e)
+static int experts_apply(struct gpu *g, const struct batch *b, const struct moe_weights *w,
+                         int first, int n, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     const struct scratch *m = &g->scratch;
@@ -96,6 +97,7 @@ static int experts_apply(struct gpu *g, const struct moe_weights *w, int first, 
         .up = gpu_matrix_of(g, &w->up),
         .down = gpu_matrix_of(g, &w->down),
         .bits = g->options.miss_bits ? 0 : g->options.expert_bits,
+        .host = gpu_shares(g, b),
     };
     return gpu_moe_record(&x, e);
 }
@@ -177,6 +179,26 @@ static int place_records(struct gpu *g, int il, const struct stream_entry *entry
     return tier ? gpu_aside_end(g, 0, e) : 0;
 }
 
+/* What a visit is for: rows first .. first + R - 1 of a batch. */
+struct rows_visit {
+    int il, first, R;
+    bool keep, share; /* in residency_place; gpu_shares */
+};
+
+/* Some records by the device, the last ones by the host. */
+static int use_records(struct gpu *g, const struct rows_visit *v, const struct stream_entry *entry,
+                       int n, struct err *e)
+{
+    const int own = v->share ? gpu_share_of(g, entry, n) : 0, rest = n - own;
+    int rc = rest ? place_records(g, v->il, entry, rest, v->keep, e) : 0;
+    if (rc || !own)
+        return rc;
+    gpu_share_compute(g, v->first, v->R, entry + rest, own);
+    for (int i = rest; i < n; i++)
+        table_of(g, v->il)[g->host.uses[entry[i].i].expert] = GPU_RECORD_HOST | g->scratch.outputs;
+    return 0;
+}
+
 /* Copies may not have been made: nothing is on the device. */
 static void forget(struct gpu *g)
 {
@@ -188,7 +210,7 @@ static void forget(struct gpu *g)
 
 /* All records of the visit, as they come. After a failure copies may not have been made, or of
  * slots that hold something else by now. */
-static int take_records(struct gpu *g, int il, int n, bool keep, struct err *e)
+static int take_records(struct gpu *g, const struct rows_visit *v, int n, struct err *e)
 {
     enum { AT_ONCE = 64 };
     struct stream_entry entry[AT_ONCE];
@@ -198,13 +220,13 @@ static int take_records(struct gpu *g, int il, int n, bool keep, struct err *e)
         if (rc)
             g->experts.n_uses = 0; /* the stream has ended the visit */
         else if (got)
-            rc = place_records(g, il, entry, got, keep, e);
+            rc = use_records(g, v, entry, got, e);
     }
     if (rc)
         forget(g);
     for (int i = 0; !rc && g->options.cut_weak > 0 && i < n; i++)
         if (stream_was_cut(g->stream, i))
-            table_of(g, il)[g->host.uses[i].expert] = 0;
+            table_of(g, v->il)[g->host.uses[i].expert] = 0;
     return rc;
 }
 
@@ -284,7 +306,8 @@ static int visit_now(struct gpu *g, struct batch *b, const struct stop *s, struc
     if (rc)
         return rc;
     g->experts.n_uses = n;
-    rc = n ? take_records(g, il, n, !b->prefill, e) : 0;
+    const struct rows_visit v = {il, s->first, g->experts.rows, !b->prefill, gpu_shares(g, b)};
+    rc = n ? take_records(g, &v, n, e) : 0;
     if (g->experts.tier)
         residency_await(g->experts.tier);
     if (rc || s->later)
@@ -311,7 +334,7 @@ static int visit_rows(struct gpu *g, struct batch *b, const struct moe_weights *
             rc = rc ? rc : gpu_stop(g, b, &s, e);
         }
         rows = plan_passes(g) ? g->experts.rows : b->R;
-        rc = rc ? rc : experts_apply(g, w, r, rows, e);
+        rc = rc ? rc : experts_apply(g, b, w, r, rows, e);
     }
     return rc;
 }
@@ -333,11 +356,13 @@ int gpu_visit_apply(struct gpu *g, struct batch *b, const struct moe_weights *w,
     int rc = route(g, w, &g->scratch.mixed, b->R, &g->scratch.routes, e);
     if (!rc && (g->options.observe || !g->experts.resident))
         rc = routes_back(g, &g->scratch.routes, b->R, e);
+    if (!rc && gpu_shares(g, b))
+        rc = gpu_share_back(g, b, e);
     if (rc)
         return rc;
     if (g->experts.resident) {
         rc = g->options.observe ? gpu_stop(g, b, &see, e) : 0;
-        return rc ? rc : experts_apply(g, w, 0, b->R, e);
+        return rc ? rc : experts_apply(g, b, w, 0, b->R, e);
     }
     return visit_rows(g, b, w, ahead ? next : NULL, e);
 }

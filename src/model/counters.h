@@ -66,9 +66,10 @@ struct counters {
     uint64_t wait_ns[CAUSE_COUNT];                 /* the stepping thread stood still */
     uint64_t read_ns; /* at least one demand or prefill read was open */
     uint64_t phase_ns[PHASE_COUNT];
-    uint64_t on_device;             /* 1: weights lie in a device's memory, not in the machine's */
-    uint64_t touched_bytes;         /* weights that products went through */
-    uint64_t copied_bytes;          /* records, from the pool to a device's memory */
+    uint64_t on_device;     /* 1: weights lie in a device's memory, not in the machine's */
+    uint64_t touched_bytes; /* weights that products went through */
+    uint64_t copied_bytes;  /* records, from the pool to a device's memory */
+    uint64_t host_experts;  /* that the host computed for a device: in its pool, not copied */
     uint64_t brought, brought_used; /* of these records those copied by lookahead; found there */
     uint64_t device_slots, device_bytes; /* sizes: experts that a device's memory takes, and what */
     uint64_t device_fixed_bytes;         /* else is in it */

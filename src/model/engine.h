@@ -73,6 +73,9 @@ enum engine_pool {
     ENGINE_POOL_COPY, /* slots of our own, filled by direct reads */
     ENGINE_POOL_MAP,  /* records are used in place from a mapping; 4 bits only */
 };
+/* Experts that are not on the device: computed by the processor, copied to the device, or shared
+ * out as is fastest. */
+enum engine_host { ENGINE_HOST_AUTO, ENGINE_HOST_ON, ENGINE_HOST_OFF };
 enum engine_reads { ENGINE_READS_AUTO, ENGINE_READS_URING, ENGINE_READS_PREAD };
 
 /* Zeros everywhere (and mtp_norm -1) are the defaults. What stands behind `observe` is of use to
@@ -92,6 +95,7 @@ struct engine_options {
     uint64_t pool_bytes;            /* for expert slots; 0: what is left of memory */
     int pool_slots;                 /* the same as a number; at most one of the two is given */
     uint64_t device_memory; /* bytes of the memory of a GPU; 0: what its driver would give */
+    enum engine_host host_experts;
     enum engine_pool pool;
     int chunk; /* tokens of a prefill at once; 0: as memory allows */
     enum engine_reads reads;

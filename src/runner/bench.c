@@ -24,7 +24,7 @@ struct bench {
 /* The counters that matter, so far. */
 struct tally {
     struct counters_sum sum;
-    uint64_t touched_bytes, read_ns, copied_bytes, brought, brought_used, steps;
+    uint64_t touched_bytes, read_ns, copied_bytes, host_experts, brought, brought_used, steps;
     uint64_t phase_ns[PHASE_COUNT];
 };
 
@@ -125,6 +125,7 @@ static struct tally tally_now(const struct bench *b)
                        .touched_bytes = c->touched_bytes,
                        .read_ns = c->read_ns,
                        .copied_bytes = c->copied_bytes,
+                       .host_experts = c->host_experts,
                        .brought = c->brought,
                        .brought_used = c->brought_used,
                        .steps = c->steps};
@@ -147,6 +148,7 @@ static void note(const struct bench *b, struct bench_part *p, struct tally from,
     p->steps += to.steps - from.steps;
     p->device_hits += to.sum.device_hits - from.sum.device_hits;
     p->copied_bytes += to.copied_bytes - from.copied_bytes;
+    p->host_experts += to.host_experts - from.host_experts;
     p->brought += to.brought - from.brought;
     p->brought_used += to.brought_used - from.brought_used;
     p->hits += to.sum.hits - from.sum.hits;

@@ -35,6 +35,7 @@ struct bench_part {
     uint64_t phase_ns[PHASE_COUNT], steps; /* by phase, if the engine was opened with them */
     uint64_t hits, misses;                 /* of experts asked of the pool */
     uint64_t device_hits, copied_bytes; /* found in a device's memory; copied there from the pool */
+    uint64_t host_experts;              /* computed by the host in place of that */
     uint64_t brought, brought_used; /* records copied there by lookahead; and found by a visit */
 };
 
