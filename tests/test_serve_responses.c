@@ -369,6 +369,9 @@ static void test_fields_are_refused_by_name(void **state)
         {"'input': [{'type': 'reasoning', 'summary': 'x'}]", "input[0].summary"},
         {"'input': [{'type': 'item_reference', 'id': 'msg_1_0'}]", "input[0]"},
         {"'input': [{'role': 'user', 'content': 'x', 'colour': 1}]", "input[0].colour"},
+        {"'input': [{'type': 3, 'role': 'user', 'content': 'x'}]", "input[0].type"},
+        {"'input': [{'type': 'item_reference', 'id': 'x', 'colour': 1}]", "input[0].colour"},
+        {HELLO ", 'text': {'format': {'type': 'text', 'colour': 1}}", "text.format.colour"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

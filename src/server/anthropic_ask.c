@@ -115,11 +115,15 @@ static int add_part(struct draft *d, const json_t *part, struct wrong *w)
 static int add_use(struct draft *d, const json_t *block, const char *place, struct wrong *w)
 {
     const char *name = string_of(block, "name");
-    const json_t *input = json_object_get(block, "input");
-    if (!name || !*name || strlen(name) > TOOL_NAME_MAX || !json_is_object(input))
-        return WRONG(w, E_FORMAT, place,
-                     "%s: tool_use wants a name of 1 to %d bytes and an object as input", place,
-                     TOOL_NAME_MAX);
+    const json_t *input = json_object_get(block, "input"), *id = json_object_get(block, "id");
+    char what[48];
+    snprintf(what, sizeof what, "a string of 1 to %d bytes", TOOL_NAME_MAX);
+    if (!name || !*name || strlen(name) > TOOL_NAME_MAX)
+        return wrong_in(w, place, "name", block, what);
+    if (!json_is_object(input))
+        return wrong_in(w, place, "input", block, "an object");
+    if (id && !json_is_string(id))
+        return wrong_in(w, place, "id", block, "a string");
     if (!d->calls)
         d->calls = json_array();
     json_t *call = json_pack("{s:s, s:s*, s:{s:s, s:O}}", "type", "function", "id",
@@ -350,6 +354,9 @@ static int read_choice(struct ask *a, const char *type, struct wrong *w)
     for (int i = 0; i < 4; i++)
         if (strcmp(words[i], type) == 0) {
             a->tool_choice = (enum ask_tools)i;
+            if (i != ASK_TOOLS_NAMED && a->tool_name)
+                return WRONG(w, E_FORMAT, "tool_choice.name",
+                             "tool_choice.name: belongs to the type tool only, found %s", type);
             if (i == ASK_TOOLS_NAMED && !a->tool_name)
                 return WRONG(w, E_FORMAT, "tool_choice.name", "tool_choice.name: is required");
             return 0;
@@ -365,6 +372,10 @@ static int read_thinking(struct fields_of_request *q, struct wrong *w)
     if (!on && strcmp(t, "disabled") != 0)
         return WRONG(w, E_FORMAT, "thinking.type",
                      "thinking.type: want enabled, adaptive or disabled, found '%.40s'", t);
+    if (!on && q->ask.think_budget >= 0)
+        return WRONG(w, E_FORMAT, "thinking.budget_tokens",
+                     "thinking.budget_tokens: there is no thinking to be counted: its type is "
+                     "disabled");
     q->ask.thinking = on;
     return 0;
 }
@@ -406,6 +417,16 @@ static int read_formats(const struct fields_of_request *q, struct ask *a, struct
                : 0;
 }
 
+/* An object that is there says nothing without its type. */
+static int lacks_type(const json_t *body, const char *name, const char *type, struct wrong *w)
+{
+    char field[48];
+    snprintf(field, sizeof field, "%s.type", name);
+    if (type || !json_is_object(json_object_get(body, name)))
+        return 0;
+    return WRONG(w, E_FORMAT, field, "%s: is required", field);
+}
+
 int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
 {
     struct fields_of_request q = {.ask = *a};
@@ -417,6 +438,9 @@ int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
         return wrong_value(w, "messages", q.messages, "an array of at least one message");
     if (!counts && !a->max_tokens)
         return WRONG(w, E_FORMAT, "max_tokens", "max_tokens: is required");
+    if (lacks_type(a->body, "tool_choice", q.choice, w) ||
+        lacks_type(a->body, "thinking", q.thinking, w))
+        return -w->e.code;
     a->parallel_tools = !q.one_call;
     if (convert(a, q.system, q.messages, w) || (q.tools && read_tools(a, q.tools, w)) ||
         (q.choice && read_choice(a, q.choice, w)) ||

@@ -59,8 +59,11 @@ static int read_int(const struct field *f, const json_t *v, const char *name, vo
 {
     char what[96];
     const double real = json_number_value(v);
-    if (json_is_number(v) && real == floor(real) && real >= f->lo && real <= f->hi) {
-        *(int64_t *)to = json_is_integer(v) ? json_integer_value(v) : (int64_t)real;
+    const int64_t n = json_integer_value(v); /* 0 for what is none */
+    if (json_is_integer(v)
+            ? n >= (int64_t)f->lo && n <= (int64_t)f->hi
+            : json_is_real(v) && real == floor(real) && real >= f->lo && real <= f->hi) {
+        *(int64_t *)to = json_is_integer(v) ? n : (int64_t)real;
         return 0;
     }
     snprintf(what, sizeof what, "a whole number from %.0f to %.0f", f->lo, f->hi);

@@ -240,6 +240,12 @@ static int check_item(const json_t *item, const char *type, const char *place, s
                  type);
 }
 
+static const struct field reference_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"id", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
 static int add_item(struct kept *responses, json_t *item, const char *place, json_t *items,
                     struct wrong *w)
 {
@@ -247,7 +253,11 @@ static int add_item(struct kept *responses, json_t *item, const char *place, jso
     json_t *found;
     if (!json_is_object(item))
         return wrong_value(w, place, item, "an object with a type");
+    if (!type && json_object_get(item, "type"))
+        return wrong_in(w, place, "type", json_object_get(item, "type"), "a string");
     if (type && strcmp(type, "item_reference") == 0) {
+        if (fields_read(reference_fields, item, place, NULL, w))
+            return -w->e.code;
         if (!id)
             return wrong_in(w, place, "id", json_object_get(item, "id"), "a string");
         if (find_item(responses, id, place, &found, w))

@@ -142,6 +142,13 @@ static json_t *convert_one(const json_t *m, const char *place, struct wrong *w)
                                            {"tool_name", "name"}};
     json_t *out = json_copy((json_t *)m);
     const json_t *images = json_object_get(out, "images");
+    if (images && !json_is_null(images) && !json_is_array(images)) {
+        char name[PLACE_MAX + 16];
+        snprintf(name, sizeof name, "%s.images", place);
+        (void)wrong_value(w, name, images, "an array");
+        json_decref(out);
+        return NULL;
+    }
     if (json_array_size(images)) {
         json_decref(out);
         (void)WRONG(w, E_UNSUPPORTED, place, "%s.images: images are not supported", place);

@@ -48,6 +48,23 @@ int openai_tools(struct ask *a, const json_t *v, struct wrong *w)
     return 0;
 }
 
+struct choice {
+    const char *type, *name;
+};
+
+#define AT(member) offsetof(struct choice, member)
+static const struct field named_fields[] = {
+    {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field choice_fields[] = {
+    {"type", FIELD_STRING, AT(type), 0, 0, NULL, NULL},
+    {"function", FIELD_FIELDS, 0, 0, 0, NULL, named_fields},
+    {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL}, /* the responses API's */
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
 int openai_tool_choice(struct ask *a, const json_t *v, struct wrong *w)
 {
     static const char *const words[] = {"auto", "none", "required"};
@@ -57,15 +74,17 @@ int openai_tool_choice(struct ask *a, const json_t *v, struct wrong *w)
             a->tool_choice = (enum ask_tools)i;
             return 0;
         }
-    const json_t *function = json_object_get(v, "function");
-    const char *name = json_string_value(json_object_get(function ? function : v, "name"));
     const char *type = json_string_value(json_object_get(v, "type"));
-    if (!name || !type || strcmp(type, "function") != 0)
+    struct choice c = {0};
+    if (type && strcmp(type, "function") == 0 &&
+        fields_read(choice_fields, v, "tool_choice", &c, w))
+        return -w->e.code;
+    if (!c.name)
         return wrong_value(w, "tool_choice", v,
                            "\"auto\", \"none\", \"required\" or {\"type\": \"function\", "
                            "\"function\": {\"name\": ...}}");
     a->tool_choice = ASK_TOOLS_NAMED;
-    a->tool_name = name;
+    a->tool_name = c.name;
     return 0;
 }
 
@@ -104,13 +123,28 @@ static int read_schema(struct ask *a, const json_t *v, bool inside, struct wrong
                       inside ? "response_format.json_schema.schema" : "text.format.schema", w);
 }
 
+/* Of a format without a schema. */
+static const struct field plain_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+static const struct field outer_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"json_schema", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
 int openai_format(struct ask *a, const json_t *v, bool inside, struct wrong *w)
 {
     const char *name = inside ? "response_format" : "text.format";
     const char *type = json_string_value(json_object_get(v, "type"));
+    const bool object = type && strcmp(type, "json_object") == 0;
+    if ((object || (type && strcmp(type, "text") == 0)) &&
+        fields_read(plain_fields, v, name, NULL, w))
+        return -w->e.code;
     if (type && strcmp(type, "text") == 0)
         return 0;
-    if (type && strcmp(type, "json_object") == 0) {
+    if (object) {
         a->format = ASK_JSON;
         a->format_field = name;
         return 0;
@@ -118,6 +152,8 @@ int openai_format(struct ask *a, const json_t *v, bool inside, struct wrong *w)
     if (!type || strcmp(type, "json_schema") != 0)
         return wrong_value(w, name, type ? json_object_get(v, "type") : v,
                            "{\"type\": ...} of text, json_object or json_schema");
+    if (inside && fields_read(outer_fields, v, name, NULL, w))
+        return -w->e.code;
     return read_schema(a, inside ? json_object_get(v, "json_schema") : v, inside, w);
 }
 

@@ -109,11 +109,13 @@ static int read_include(struct ask *a, const json_t *v, struct wrong *w)
         const char *word = json_string_value(json_array_get(v, i));
         if (word && strcmp(word, "message.output_text.logprobs") == 0)
             a->logprobs = true;
-        else if (!word || strcmp(word, "reasoning.encrypted_content") != 0)
+        else if (!word)
+            return wrong_value(w, "include", json_array_get(v, i), "an array of strings");
+        else if (strcmp(word, "reasoning.encrypted_content") != 0)
             return WRONG(w, E_UNSUPPORTED, "include",
                          "include: only message.output_text.logprobs and "
                          "reasoning.encrypted_content are supported, found '%.60s'",
-                         word ? word : "no string");
+                         word);
     }
     return 0;
 }

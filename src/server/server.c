@@ -332,9 +332,12 @@ static void refuse_method(struct exchange *x)
         if (matches(routes[i].path, exchange_path(x)))
             buf_printf(&allow, "%s%s%s", allow.len ? ", " : "", routes[i].method,
                        strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
+    char why[128];
     exchange_set_header(x, "Allow", buf_str(&allow));
+    snprintf(why, sizeof why, "this path takes %.80s, found %.8s", buf_str(&allow),
+             exchange_method(x));
     buf_free(&allow);
-    refuse_with(x, 405, "this path wants another method");
+    refuse_with(x, 405, why);
 }
 
 /* The key a client shows: "Authorization: Bearer KEY" or "x-api-key: KEY". */
