@@ -66,15 +66,19 @@ uint log_row(uint r)
 void load_row(uint r, uint to, uint at)
 {
     uint ch = channel_of(at);
-    float last, x = convolved(r, ch, last);
+    float x = convolved(r, ch);
     if (at < KEYS)
         queries[to * KEYS + at] = x;
     else if (at < 2 * KEYS)
         keys[to * KEYS + at - KEYS] = x;
     else
         values[to * COLS + at - 2 * KEYS] = x;
-    if (p.log != 0 && owns(at))
-        F32(p.log).v[log_row(r) + ch] = last;
+    if (!owns(at))
+        return;
+    if (p.log != 0)
+        F32(p.log).v[log_row(r) + ch] = inputs[KEEP];
+    if (r + 1 == segment.n)
+        keep_inputs(ch);
 }
 
 // Decay and beta of a head of row r.
@@ -182,13 +186,12 @@ void store_tile(uint first, uint n)
     }
 }
 
-// The other plane's window, as if all rows were committed.
-void keep_inputs()
+// The other plane's window where no row is.
+void keep_windows()
 {
-    const uint each = 2 * KEYS + COLS;
-    for (uint i = LANE; i < KEEP * each; i += LANES)
-        if (owns(i % each))
-            keep_input(i / each, channel_of(i % each));
+    for (uint i = LANE; i < 2 * KEYS + COLS; i += LANES)
+        if (owns(i))
+            keep_window(channel_of(i));
 }
 
 void main()
@@ -200,6 +203,7 @@ void main()
     uint at = ((head + of) * DK + team * PER) * DV + col % DV;
     float st[PER];
     F32 from = F32(segment.state + p.st_at[segment.plane] * 4ul);
+    F32 to = F32(segment.state + p.st_at[1 - segment.plane] * 4ul);
     [[unroll]] for (uint i = 0; i < PER; i++)
         st[i] = busy ? from.v[at + i * DV] : 0;
 
@@ -207,8 +211,6 @@ void main()
         uint n = min(TILE, segment.n - first);
         load_tile(first, n);
         gate_load(first, n, LANE / 32);
-        if (first == 0)
-            keep_inputs(); // what it reads is near
         barrier();
         norm_tile(first, n);
         barrier();
@@ -247,17 +249,19 @@ void main()
             if (p.log != 0)
                 F32(p.log).v[log_row(first + r) + WIDTH + KEY_CHANNELS + head * DV + col] = delta;
         }
+        if (busy && first + n == segment.n) // on its way while the rows are gated
+            [[unroll]] for (uint i = 0; i < PER; i++)
+                to.v[at + i * DV] = st[i];
         barrier();
         gate_tile(first, n);
         barrier();
         store_tile(first, n);
         barrier();
     }
-    F32 to = F32(segment.state + p.st_at[1 - segment.plane] * 4ul);
-    if (busy) {
+    if (segment.n > 0)
+        return;
+    keep_windows();
+    if (busy)
         [[unroll]] for (uint i = 0; i < PER; i++)
             to.v[at + i * DV] = st[i];
-    }
-    if (segment.n == 0)
-        keep_inputs();
 }

@@ -22,26 +22,36 @@ float input_at(int r, uint ch)
     return F32(p.conv).v[(segment.first + r) * WIDTH + ch];
 }
 
-// silu of the convolution of a channel at row r, whose own input is `last`.
-float convolved(uint r, uint ch, out float last)
+float inputs[KERNEL]; // of the last convolution, its row's own behind
+
+// silu of the convolution of a channel at row r.
+float convolved(uint r, uint ch)
 {
     precise float sum = 0;
-    float taps[KERNEL], inputs[KERNEL];
+    float taps[KERNEL];
     [[unroll]] for (uint t = 0; t <= KEEP; t++) {
         taps[t] = F32(p.taps).v[ch * KERNEL + t];
         inputs[t] = input_at(int(r + t) - int(KEEP), ch);
     }
     [[unroll]] for (uint t = 0; t <= KEEP; t++)
         sum = fma(taps[t], inputs[t], sum);
-    last = inputs[KEEP];
     return num_silu(sum);
 }
 
-// The other plane's window of a channel, as if all rows were committed: its t-th row.
-void keep_input(uint t, uint ch)
+// The other plane's window of a channel, as if all rows were committed: behind the convolution of
+// the last, and where there is none.
+void keep_inputs(uint ch)
 {
     F32 to = F32(segment.state + p.conv_at[1 - segment.plane] * 4ul);
-    to.v[t * WIDTH + ch] = input_at(int(segment.n + t) - int(KEEP), ch);
+    [[unroll]] for (uint t = 0; t < KEEP; t++)
+        to.v[t * WIDTH + ch] = inputs[t + 1];
+}
+
+void keep_window(uint ch)
+{
+    F32 to = F32(segment.state + p.conv_at[1 - segment.plane] * 4ul);
+    for (uint t = 0; t < KEEP; t++)
+        to.v[t * WIDTH + ch] = input_at(int(t) - int(KEEP), ch);
 }
 
 // Decay and beta of a head of row r.

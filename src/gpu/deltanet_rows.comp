@@ -37,13 +37,13 @@ void main()
         if (i >= DK || ch >= WIDTH)
             continue;
         if (r < segment.n) {
-            float last;
-            x[k] = convolved(r, ch, last);
+            x[k] = convolved(r, ch);
             sum = fma(x[k], x[k], sum);
+            if (r + 1 == segment.n)
+                keep_inputs(ch);
+        } else {
+            keep_window(ch);
         }
-        if (r + 1 >= segment.n)
-            for (uint t = 0; t < KEEP; t++)
-                keep_input(t, ch);
     }
     float scale = unit_scale(sum), root = unit_root(unit >= NK);
     [[unroll]] for (uint k = 0; k < EACH; k++) {
