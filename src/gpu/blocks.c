@@ -96,6 +96,15 @@ static u32 floats_at(u64 place)
     return (u32)(place / sizeof(float));
 }
 
+int gpu_ple_begin(struct gpu *g, const struct batch *b, int m, struct err *e)
+{
+    const struct ple_weights *w = &g->base.weights->ple[m];
+    const struct gpu_linear l = linear_of(g, &g->scratch.ple_e[m], b->R);
+    if (!takes_codes(&w->key) && !takes_codes(&w->value))
+        return 0;
+    return gpu_linear_quantise(&l, g->base.weights->config.ple_dim, e);
+}
+
 int gpu_ple_add(struct gpu *g, const struct batch *b, int m, struct err *e)
 {
     const struct config *c = &g->base.weights->config;
@@ -121,12 +130,7 @@ int gpu_ple_add(struct gpu *g, const struct batch *b, int m, struct err *e)
         .eps = (float)c->eps,
     };
     const struct mix mix = mix_of(g);
-    int rc = 0;
-    if (takes_codes(&w->key) || takes_codes(&w->value)) {
-        rc = gpu_linear_quantise(&l, c->ple_dim, e);
-        tape_barrier(g->tape);
-    }
-    rc = rc ? rc : gpu_linear_record(&l, in, 2, e);
+    int rc = gpu_linear_record(&l, in, 2, e);
     tape_barrier(g->tape);
     rc = rc ? rc : ple_mix(&mix, &p, b->n_segments, e);
     tape_barrier(g->tape);

@@ -98,6 +98,8 @@ int gpu_hyper_add(struct gpu *g, const struct hyper_job *j, struct err *e);
  * scratch.norm.x for observers. Steps leave their normed rows in pending.ple[m], a prefill in
  * scratch.ple_rows; the plane that is not committed becomes what it is after all rows --- */
 
+/* What comes first and needs no residual. Dispatches only, without a barrier. */
+int gpu_ple_begin(struct gpu *g, const struct batch *b, int m, struct err *e);
 int gpu_ple_add(struct gpu *g, const struct batch *b, int m, struct err *e);
 /* The rows that module m keeps after n of the segment's rows, into the plane that is not committed;
  * rows: the segment's first. */

@@ -20,34 +20,50 @@ float soft_gate(float dot)
     return num_sigmoid(dot > 0 ? root : dot < 0 ? -root : isnan(dot) ? dot : 0);
 }
 
+const uint PER = (H + LANES - 1) / LANES; // columns of an invocation
+
 void main()
 {
     uint r = gl_WorkGroupID.y, stream = gl_WorkGroupID.x * H, at = r * S * H + stream;
+    float key[PER], hyper[PER], value[PER], of_conv[PER], of_keys[PER], of_queries[PER];
+    [[unroll]] for (uint k = 0; k < PER; k++) { // all loads, before anything waits for one
+        uint i = min(LANE + k * LANES, H - 1);
+        key[k] = F32(p.key).v[at + i];
+        hyper[k] = F32(p.hyper).v[at + i];
+        value[k] = F32(p.value).v[r * H + i];
+        of_keys[k] = F32(p.norm_key).v[stream + i];
+        of_queries[k] = F32(p.norm_query).v[stream + i];
+        of_conv[k] = F32(p.norm_conv).v[stream + i];
+    }
     gpu_row row = Rows(p.rows).v[r];
     uint pending = Segments(p.segments).v[row.segment].pending + row.nth;
-    F32 key = F32(p.key), hyper = F32(p.hyper), value = F32(p.value);
     precise float keys = 0, queries = 0, dot = 0, squares = 0;
-    for (uint i = LANE; i < H; i += LANES) {
-        keys = fma(key.v[at + i], key.v[at + i], keys);
-        queries = fma(hyper.v[at + i], hyper.v[at + i], queries);
-    }
+    [[unroll]] for (uint k = 0; k < PER; k++)
+        if (LANE + k * LANES < H) {
+            keys = fma(key[k], key[k], keys);
+            queries = fma(hyper[k], hyper[k], queries);
+        }
     precise float of_key = inverse_root(fold_all(keys) / float(H) + p.eps);
     precise float of_query = inverse_root(fold_all(queries) / float(H) + p.eps);
-    for (uint i = LANE; i < H; i += LANES) {
-        precise float k = key.v[at + i] * of_key * F32(p.norm_key).v[stream + i];
-        precise float q = hyper.v[at + i] * of_query * F32(p.norm_query).v[stream + i];
-        dot = fma(k, q, dot);
+    [[unroll]] for (uint k = 0; k < PER; k++) {
+        precise float kn = key[k] * of_key * of_keys[k], qn = hyper[k] * of_query * of_queries[k];
+        if (LANE + k * LANES < H)
+            dot = fma(kn, qn, dot);
     }
     precise float gate = soft_gate(fold_all(dot) * num_rsqrt(float(H)));
-    for (uint i = LANE; i < H; i += LANES) {
-        precise float gv = gate * value.v[r * H + i];
-        squares = fma(gv, gv, squares);
-        key.v[at + i] = gv;
+    [[unroll]] for (uint k = 0; k < PER; k++) {
+        precise float gv = gate * value[k];
+        value[k] = gv;
+        if (LANE + k * LANES < H)
+            squares = fma(gv, gv, squares);
     }
     precise float scale = inverse_root(fold_all(squares) / float(H) + p.eps);
-    for (uint i = LANE; i < H; i += LANES) {
-        precise float gv = gate * value.v[r * H + i];
-        precise float n = gv * scale * F32(p.norm_conv).v[stream + i];
+    [[unroll]] for (uint k = 0; k < PER; k++) {
+        uint i = LANE + k * LANES;
+        precise float n = value[k] * scale * of_conv[k];
+        if (i >= H)
+            continue;
+        F32(p.key).v[at + i] = value[k];
         F32(p.normed).v[pending * S * H + stream + i] = n;
     }
 }

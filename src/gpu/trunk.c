@@ -11,14 +11,20 @@
 #include "gpu/blocks.h"
 #include "gpu/plan.h"
 
-/* PLE of module m into the residual, in which nothing is left to add. */
-static int ple_apply(struct gpu *g, struct batch *b, int m, struct err *e)
+/* PLE of module m into the residual, to which what a block left to add is added before. */
+static int ple_apply(struct gpu *g, struct batch *b, int m, const struct hyper_job *left,
+                     struct err *e)
 {
     const struct config *c = &g->base.weights->config;
     struct scratch *room = &g->scratch;
     gpu_phase(g, PHASE_EMBED);
     int rc = gpu_rows_take(g, b, e);
     rc = rc ? rc : gpu_see_ngram(g, b, m, e);
+    rc = rc ? rc : gpu_ple_begin(g, b, m, e);
+    if (!rc && left->add)
+        rc = gpu_hyper_add(g, left, e);
+    else
+        tape_barrier(g->tape);
     rc = rc ? rc : gpu_ple_add(g, b, m, e);
     return rc ? rc : gpu_see_rows(g, b, SEEN_PLE, room->norm.x, c->S * c->h, e);
 }
@@ -50,10 +56,8 @@ int gpu_layer_apply(struct gpu *g, struct batch *b, const struct layer_weights *
                              .to = &m->mixed};
     int rc = 0;
     if (w->ple >= 0) {
-        if (b->add)
-            rc = gpu_hyper_add(g, &read, e);
+        rc = ple_apply(g, b, w->ple, &read, e);
         read.add = 0;
-        rc = rc ? rc : ple_apply(g, b, w->ple, e);
     }
     gpu_phase(g, PHASE_READ);
     rc = rc ? rc : gpu_hyper_read(g, &read, e);
