@@ -5,7 +5,11 @@
 
 #include "gpu/tile.h"
 
-enum { LINEAR_TILE_ROWS = 17 }; /* from so many rows on they go in tiles of 16 or more */
+enum {
+    PASS_ROWS = 8,        /* most rows of a lane */
+    PASS_OUTPUTS = 40000, /* of all passes: more of them go in tiles */
+    FLOAT_TILE_ROWS = 48, /* from so many rows on products of bf16 and f32 go in tiles */
+};
 
 /* One dispatch: matrices of the same format, cols and input. */
 struct group {
@@ -64,7 +68,7 @@ static int cut_floats(const struct gpu_linear *l, const struct gpu_matrix *m, st
 {
     const u32 outs = 4, rows = 8; /* of a lane, with many rows */
     const u32 constants[] = {(u32)bits_of(m->format), (u32)m->cols, outs, rows};
-    const bool many = l->R >= LINEAR_TILE_ROWS;
+    const bool many = l->R >= FLOAT_TILE_ROWS;
     c->outputs = LINEAR_SIZE / 32 * (many ? outs : 1);
     c->rows = many ? rows : 1;
     return device_kernel(l->d, many ? "linear_float_tile" : "linear_float", constants, many ? 4 : 2,
@@ -98,7 +102,15 @@ static struct gpu_linear_form tiles_of(int R)
     return (struct gpu_linear_form){.rows = R > 32 ? 64 : R > 16 ? 32 : 16};
 }
 
-/* Few rows wait for memory: what is under way everywhere should be more than memory's rate times
+/* Rows go through a workgroup in passes of up to 8. A tile takes as long as its groups one after
+ * another, however few workgroups there are: so more rows are in tiles where outputs fill the
+ * device.
+ *
+ * H200, 357be86, bench_gpu_kernels forms, passes and tiles: 16,480 outputs of 40 groups, R 16 41.6
+ * and 39.5 us, R 24 63 and 42; 2,560 of 96 groups, R 16 22 and 99, R 64 59 and 109; 248,320 of 40
+ * groups, R 8 255 and 396, R 12 505 and 404.
+ *
+ * Few rows wait for memory: what is under way everywhere should be more than memory's rate times
  * its latency. A device that is a processor has caches for that, and takes long to compile it.
  *
  * H200, 7ec736b, bench_gpu_kernels: R 1 with 2, 3, 5 under way 23.7 MB in 11.1, 10.9, 14.9 us,
@@ -108,7 +120,8 @@ struct gpu_linear_form gpu_linear_form(const struct device *d, int R, int cols, 
     int team = GPU_LANES(cols), per = (cols / 64 + team - 1) / team;
     bool software = device_about(d)->kind == DEVICE_SOFTWARE;
     size_t lanes = outputs * (size_t)team;
-    if (R >= LINEAR_TILE_ROWS)
+    size_t passes = ((size_t)R + PASS_ROWS - 1) / PASS_ROWS;
+    if (passes > 1 && passes * outputs > PASS_OUTPUTS)
         return tiles_of(R);
     int rows = R >= 5 ? 8 : R >= 3 ? 4 : R, under_way = R == 1 ? 3 : R == 2 ? 2 : 1, outs = 1;
     if (software)
@@ -116,7 +129,7 @@ struct gpu_linear_form gpu_linear_form(const struct device *d, int R, int cols, 
     if (R == 1 && lanes >= 1 << 19)
         under_way = 5;
     if (rows >= 4)
-        outs = rows == 8 && lanes >= 3 << 15 ? 4 : 2;
+        outs = rows == 8 && passes * lanes >= 3 << 15 ? 4 : 2;
     return (struct gpu_linear_form){outs, rows, under_way < per ? under_way : per};
 }
 
