@@ -343,6 +343,7 @@ static void moe_is_right(int h, int inter, int shared_inter, int R, enum moe_way
         .down = matrix_of(&m.shared.m[2]),
         .bits = same,
         .host = way == SHARED_OUT,
+        .far = R >= 24,
     };
     x.room = aid_gpu_room(&g, gpu_moe_room(&x));
     aid_gpu_begin(&g);

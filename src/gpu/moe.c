@@ -31,10 +31,12 @@ static struct moe_matrix matrix_of(const struct gpu_matrix *m)
     return (struct moe_matrix){m->w, m->scales, m->biases};
 }
 
-/* Groups of weights under way in a lane, of each of its outputs. */
+/* Groups of weights under way in a lane, of each of its outputs: one, where many workgroups wait
+ * for theirs. */
 static u32 depth_of(const struct gpu_moe *x, u32 best)
 {
-    return x->depth ? (u32)x->depth : device_about(x->d)->kind == DEVICE_SOFTWARE ? 1 : best;
+    const bool one = x->R > 2 || device_about(x->d)->kind == DEVICE_SOFTWARE;
+    return x->depth ? (u32)x->depth : one ? 1 : best;
 }
 
 static int up_record(const struct gpu_moe *x, struct err *e)
@@ -99,8 +101,12 @@ static int down_record(const struct gpu_moe *x, struct err *e)
 
 /* --- many rows --- */
 
-/* From so many rows on they are sorted by expert. */
-enum { SORT_ROWS = 24 };
+/* From so many rows on they are sorted by expert, so that a record that lies far away is read once;
+ * or that is near, because tiles are faster. And the choice has a dispatch of its own.
+ *
+ * H200, 357be86, bench_gpu_kernels, experts that no two rows share: R 16 183 us (164 with one group
+ * under way), R 24 sorted 754, R 64 1,529. */
+enum { FAR_ROWS = 24, NEAR_ROWS = 128, CHOICE_ROWS = 24 };
 
 /* Rows of a tile: as an expert has on average, or the fewest there are. */
 static int tile_rows(const struct gpu_moe *x)
@@ -266,15 +272,15 @@ static int sorted_record(const struct gpu_moe *x, struct err *e)
 
 bool gpu_moe_chooses(int R, bool norm)
 {
-    return R < SORT_ROWS && norm;
+    return R < CHOICE_ROWS && norm;
 }
 
 int gpu_moe_record(const struct gpu_moe *x, struct err *e)
 {
     assert(!x->logits || gpu_moe_chooses(x->R, true));
-    assert(!x->host || x->R < SORT_ROWS);
+    assert(!x->host || x->R < FAR_ROWS);
     assert(x->h % 64 == 0 && x->inter % 64 == 0 && x->shared_inter % 64 == 0);
-    if (x->R >= SORT_ROWS)
+    if (x->R >= (x->far ? FAR_ROWS : NEAR_ROWS))
         return sorted_record(x, e);
     int rc = up_record(x, e);
     return rc ? rc : down_record(x, e);

@@ -98,6 +98,7 @@ static int experts_apply(struct gpu *g, const struct batch *b, const struct moe_
         .down = gpu_matrix_of(g, &w->down),
         .bits = g->options.miss_bits ? 0 : g->options.expert_bits,
         .host = gpu_shares(g, b),
+        .far = !g->experts.resident,
     };
     return gpu_moe_record(&x, e);
 }
