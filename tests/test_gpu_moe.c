@@ -439,9 +439,9 @@ static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
 {
     struct err e = {0};
     u32 none = 0xFFFFFFFF, got[2], bad;
-    u64 hash[2];
-    size_t n = (size_t)vocab;
+    size_t n = (size_t)vocab, parts_bytes = gpu_best_room(2, vocab);
     float *x = mem_array(2 * n, 4);
+    void *parts = mem_array(parts_bytes, 1);
     for (size_t i = 0; i < 2 * n; i++)
         x[i] = -3 - (float)(i * 7919 % 1000) / 1000;
     x[want0] = x[want0 + 1] = x[n - 1] = -1; /* a tie, and one that may not be chosen */
@@ -453,9 +453,8 @@ static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
                          .limit = limit,
                          .first = 3,
                          .logits = aid_gpu_put(&g, x, n * 8),
-                         .parts = aid_gpu_room(&g, gpu_best_room(2, vocab)),
+                         .parts = aid_gpu_room(&g, parts_bytes),
                          .best = aid_gpu_room(&g, 8),
-                         .hash = aid_gpu_room(&g, 16),
                          .bad = aid_gpu_put(&g, &none, 4)};
     for (int round = 0; round < 2; round++) {
         aid_gpu_begin(&g);
@@ -463,9 +462,12 @@ static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
         aid_gpu_end(&g);
         aid_gpu_get(&g, b.best, got, 8);
         aid_gpu_get(&g, b.bad, &bad, 4);
-        aid_gpu_get(&g, b.hash, hash, 16);
-        for (size_t r = 0; !round && r < 2; r++)
-            assert_true(hash[r] == (u64)engine_logits_hash(x + r * n, vocab));
+        aid_gpu_get(&g, b.parts, parts, parts_bytes);
+        for (int r = 0; !round && r < 2; r++) {
+            const struct best of = gpu_best_of(parts, r, vocab);
+            assert_true(of.hash == engine_logits_hash(x + (size_t)r * n, vocab));
+            assert_int_equal(of.token, r ? want1 : want0);
+        }
         assert_int_equal(got[0], want0);
         assert_int_equal(bad, round ? 3 + 1 : none);
         if (!round)
@@ -474,6 +476,7 @@ static void best_is_right(int vocab, int limit, u32 want0, u32 want1)
         aid_gpu_set(&g, b.logits + n * 8 - 4, &x[n - 1], 4);
     }
     mem_free(x);
+    mem_free(parts);
     aid_gpu_reset(&g);
 }
 
@@ -482,6 +485,7 @@ static void best_of_all_sizes(void **state)
     (void)state;
     best_is_right(320, 310, 17, 300);
     best_is_right(HEAD_PART, HEAD_PART - 1, 0, 1);
+    best_is_right(301 * HEAD_PART + 4, 301 * HEAD_PART, 2 * HEAD_PART, 300 * HEAD_PART);
     best_is_right(3 * HEAD_PART + 5, 3 * HEAD_PART, HEAD_PART - 1, 2 * HEAD_PART);
 }
 

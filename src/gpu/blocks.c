@@ -355,9 +355,8 @@ int gpu_head_logits(struct gpu *g, const struct head_job *j, struct err *e)
                                   .limit = j->limit,
                                   .first = j->first,
                                   .logits = m->logits + at,
-                                  .parts = m->best_parts,
+                                  .parts = j->parts ? j->parts : m->best_parts,
                                   .best = j->best,
-                                  .hash = j->hash,
                                   .bad = m->bad};
     int rc = product(g, &w->head, &m->hidden, j->n, m->logits + at, e);
     if (!rc && j->back) /* beside the search for the best */

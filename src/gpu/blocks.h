@@ -129,8 +129,8 @@ struct head_job {
     int to;    /* row of scratch.logits that row 0 goes to */
     int limit; /* ids below it may be best */
     bool back; /* logits to scratch.logits_back too */
-    u64 best;  /* u32 [n] */
-    u64 hash;  /* u64 [n] of the logits; 0: not wanted */
+    u64 parts; /* for gpu_best_of, in `back`; 0: best is wanted */
+    u64 best;  /* u32 [n], or 0 */
 };
 int gpu_head_logits(struct gpu *g, const struct head_job *j, struct err *e);
 

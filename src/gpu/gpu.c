@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "gpu/blocks.h"
+#include "gpu/head.h"
 #include "gpu/open.h"
 #include "gpu/plan.h"
 
@@ -40,8 +41,7 @@ static int end_rows(struct gpu *g, const struct batch *b, struct err *e)
                                   .first = b->first_head,
                                   .limit = b->limit,
                                   .back = b->back,
-                                  .best = m->best_back,
-                                  .hash = m->hash_back};
+                                  .parts = m->parts_back};
     int rc = gpu_hyper_read(g, &read, e);
     return rc ? rc : gpu_head_logits(g, &head, e);
 }
@@ -216,8 +216,7 @@ static int gpu_step_best(struct engine *base, const struct row *rows, int R,
                          const struct best_job *j, struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
-    const u32 *best = gpu_back(g, g->scratch.best_back);
-    const u64 *hash = gpu_back(g, g->scratch.hash_back);
+    const void *parts = gpu_back(g, g->scratch.parts_back);
     const uint64_t start = clock_ns();
     struct batch b;
     bool any = false;
@@ -234,7 +233,7 @@ static int gpu_step_best(struct engine *base, const struct row *rows, int R,
     if (rc)
         return rc;
     for (int r = 0; r < R; r++)
-        j->best[r] = (struct best){(int32_t)best[r], hash[r]};
+        j->best[r] = gpu_best_of(parts, r, g->base.weights->config.vocab);
     if (any)
         take_logits(g, &b, j->want, j->logits);
     step_end(g, &b);

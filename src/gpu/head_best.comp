@@ -1,6 +1,6 @@
-// The best token of each row (ties: the lower id), in two dispatches: of every HEAD_PART logits,
-// with a mark on the row where one is not finite; then of those. Beside it the row's hash
-// (engine_logits_hash), which is a sum of numbers in any order.
+// The best token of each row (ties: the lower id): of every HEAD_PART logits, with a mark on the row
+// where one is not finite; and with LAST, of those parts. Beside it the row's hash
+// (engine_logits_hash), which is a sum of numbers in any order, left in parts.
 // Grid: x = n_parts, or 1 with LAST; y = R.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -30,20 +30,25 @@ uint64_t salted(float x, uint i)
 
 Part part_of_logits(uint r)
 {
-    uint end = min(p.vocab, (gl_WorkGroupID.x + 1) * HEAD_PART);
+    const uint PAIRS = HEAD_PART / 512; // of an invocation
+    Floats logits = Floats(p.logits + uint64_t(r) * p.vocab * 4);
     Part part = Part(uvec2(0, 0xFFFFFFFFu), 0);
+    float x[2 * PAIRS];
     bool bad = false;
-    for (uint i = gl_WorkGroupID.x * HEAD_PART + 2 * LANE; i < end; i += 512) {
+    uint from = gl_WorkGroupID.x * HEAD_PART + 2 * LANE;
+    [[unroll]] for (uint k = 0; k < 2 * PAIRS; k++)
+        x[k] = logits.v[min(from + k / 2 * 512 + k % 2, p.vocab - 1)];
+    [[unroll]] for (uint i = 0; i < 2 * PAIRS; i += 2) {
         uint64_t product = 1;
-        for (uint k = i; k < min(i + 2, end); k++) {
-            float x = Floats(p.logits + uint64_t(r) * p.vocab * 4).v[k];
-            uvec2 here = uvec2(num_order(x), k);
-            bad = bad || not_finite(x);
-            product *= salted(x, k);
-            if (k < p.limit && before(here, part.best))
+        [[unroll]] for (uint k = i; k < i + 2; k++) {
+            uint id = from + k / 2 * 512 + k % 2;
+            uvec2 here = uvec2(num_order(x[k]), id);
+            bad = bad || not_finite(x[k]);
+            product *= id < p.vocab ? salted(x[k], id) : 1;
+            if (id < p.limit && before(here, part.best))
                 part.best = here;
         }
-        part.hash += product;
+        part.hash += from + i / 2 * 512 < p.vocab ? product : 0;
     }
     if (bad)
         atomicMin(WordsOut(p.bad).v[0], p.first + r);
@@ -56,7 +61,6 @@ Part part_of_parts(uint r)
     for (uint i = LANE; i < p.n_parts; i += 256) {
         uint at = (r * p.n_parts + i) * 4;
         uvec2 here = uvec2(Words(p.parts).v[at], Words(p.parts).v[at + 1]);
-        part.hash += packUint2x32(uvec2(Words(p.parts).v[at + 2], Words(p.parts).v[at + 3]));
         if (before(here, part.best))
             part.best = here;
     }
@@ -85,10 +89,6 @@ void main()
     uvec2 hash = unpackUint2x32(sums[0]);
     if (LAST) {
         WordsOut(p.best).v[r] = room[0].y;
-        if (p.hash != 0) {
-            WordsOut(p.hash).v[2 * r] = hash.x;
-            WordsOut(p.hash).v[2 * r + 1] = hash.y;
-        }
     } else {
         uint at = (r * p.n_parts + gl_WorkGroupID.x) * 4;
         WordsOut(p.parts).v[at] = room[0].x;

@@ -182,14 +182,20 @@ GPU_SIZE(moe_down_params, 80);
 
 /* --- head --- */
 
+/* Of HEAD_PART logits. */
+struct head_part {
+    u32 order, id; /* of the largest: num_order, and which it is */
+    u32 hash[2];   /* low half first */
+};
+GPU_SIZE(head_part, 16);
+
 struct head_best_params {
-    u64 logits, parts, best, bad; /* f32 [R][vocab]; u32 [R][parts][4]; u32 [R]; u32 */
-    u64 hash;                     /* u64 [R], engine_logits_hash; 0: not wanted */
+    u64 logits, parts, best, bad; /* f32 [R][vocab]; struct head_part [R][n_parts]; u32 [R]; u32 */
     u32 vocab, limit;             /* of these, ids that may be best */
     u32 n_parts, first;           /* ceil(vocab / HEAD_PART); row of the batch that row 0 is */
 };
-GPU_SIZE(head_best_params, 56);
-#define HEAD_PART 4096
+GPU_SIZE(head_best_params, 48);
+#define HEAD_PART 1024
 
 /* --- deltanet --- */
 

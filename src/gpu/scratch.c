@@ -192,7 +192,7 @@ void gpu_scratch_place(struct gpu *g, struct layout room[ROOMS])
     m->best = put(l, ENGINE_ROWS_MAX, sizeof(u32));
     m->best_parts = put(l, 1, gpu_best_room(ENGINE_ROWS_MAX, c->vocab));
     m->best_back = put(&room[ROOM_BACK], ENGINE_ROWS_MAX, sizeof(u32));
-    m->hash_back = put(&room[ROOM_BACK], ENGINE_ROWS_MAX, sizeof(u64));
+    m->parts_back = put(&room[ROOM_BACK], 1, gpu_best_room(ENGINE_ROWS_MAX, c->vocab));
     m->bad = put(&room[ROOM_BACK], 1, sizeof(u32));
     size_t records =
         (size_t)g->base.weights->source.store->manifest.experts.n_layers * (size_t)c->E;

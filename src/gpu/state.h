@@ -151,8 +151,8 @@ struct scratch {
     u64 last_wide;           /* mtp: [S*h] of the last row of a prefill */
     u64 logits, logits_back; /* [ENGINE_ROWS_MAX][vocab]; the same in `back` */
     u64 best, best_parts;    /* u32 [ENGINE_ROWS_MAX]; gpu_best_room */
-    u64 best_back;           /* in `back`: those of drafts, or of a step */
-    u64 hash_back;           /* in `back`: u64 [ENGINE_ROWS_MAX] of a step */
+    u64 best_back;           /* in `back`: those of drafts */
+    u64 parts_back;          /* in `back`: gpu_best_room, of a step */
     u64 bad;                 /* in `back`: u32, the lowest row with a value that is not finite;
                                      0xffffffff: none. Kernels: atomicMin */
     u64 table;               /* in `shared`: u64 [layers][E] addresses of experts */
