@@ -35,7 +35,9 @@ layout(constant_id = 10) const bool QUANTISE = true; // to: activations, else f3
 const uint COLS = HEADS * DV, KEYS = HEADS * DK, PER = DK / TEAM;
 const uint LOG = WIDTH + KEY_CHANNELS + VALUES + NV;
 
-shared float queries[TILE * KEYS], keys[TILE * KEYS];
+// In fours, because an invocation reads a run of them.
+const uint FOURS = (TILE * KEYS + 3) / 4;
+shared vec4 queries[FOURS], keys[FOURS];
 shared float values[TILE * COLS]; // v, then y
 shared float decays[TILE * HEADS], betas[TILE * HEADS];
 shared float first_room[LANES], second_room[LANES];
@@ -68,9 +70,9 @@ void load_row(uint r, uint to, uint at)
     uint ch = channel_of(at);
     float x = convolved(r, ch);
     if (at < KEYS)
-        queries[to * KEYS + at] = x;
+        queries[(to * KEYS + at) / 4][(to * KEYS + at) % 4] = x;
     else if (at < 2 * KEYS)
-        keys[to * KEYS + at - KEYS] = x;
+        keys[(to * KEYS + at - KEYS) / 4][(to * KEYS + at - KEYS) % 4] = x;
     else
         values[to * COLS + at - 2 * KEYS] = x;
     if (!owns(at))
@@ -111,22 +113,42 @@ void norm_tile(uint first, uint n)
         bool any = item < 2 * n * HEADS, key = item % 2 != 0;
         precise float sum = 0;
         for (uint i = lane; any && i < DK; i += 32) {
-            float x = key ? keys[of * DK + i] : queries[of * DK + i];
+            uint at = of * DK + i;
+            float x = key ? keys[at / 4][at % 4] : queries[at / 4][at % 4];
             sum = fma(x, x, sum);
         }
         precise float scale = unit_scale(sum), root = unit_root(key);
         uint iv = head + of % HEADS;
         bool log = p.log != 0 && key && iv % (NV / NK) == 0;
         for (uint i = lane; any && i < DK; i += 32) {
-            precise float x = (key ? keys[of * DK + i] : queries[of * DK + i]) * scale * root;
+            uint at = of * DK + i;
+            precise float x = key ? keys[at / 4][at % 4] : queries[at / 4][at % 4];
+            x = x * scale * root;
             if (key)
-                keys[of * DK + i] = x;
+                keys[at / 4][at % 4] = x;
             else
-                queries[of * DK + i] = x;
+                queries[at / 4][at % 4] = x;
             if (log)
                 F32(p.log).v[log_row(first + of / HEADS) + WIDTH + key_head(iv) * DK + i] = x;
         }
     }
+}
+
+// Elements at .. at + 3 of keys or queries, of a run of PER from a multiple of PER on.
+vec4 keys_at(uint at)
+{
+    vec4 k;
+    [[unroll]] for (uint j = 0; PER % 4 != 0 && j < 4; j++)
+        k[j] = keys[min((at + j) / 4, FOURS - 1)][(at + j) % 4];
+    return PER % 4 == 0 ? keys[at / 4] : k;
+}
+
+vec4 queries_at(uint at)
+{
+    vec4 q;
+    [[unroll]] for (uint j = 0; PER % 4 != 0 && j < 4; j++)
+        q[j] = queries[min((at + j) / 4, FOURS - 1)][(at + j) % 4];
+    return PER % 4 == 0 ? queries[at / 4] : q;
 }
 
 // z and weights of the norm for item `of` of a tile, elements LANE % 32, 32 further, ...
@@ -219,10 +241,13 @@ void main()
             float decay = decays[r * HEADS + of];
             precise float m = 0, y = 0;
             if (busy) {
-                [[unroll]] for (uint i = 0; i < PER; i++) {
-                    precise float aged = decay * st[i];
-                    st[i] = aged;
-                    m = fma(aged, keys[key + i], m);
+                [[unroll]] for (uint i = 0; i < PER; i += 4) {
+                    vec4 k = keys_at(key + i);
+                    [[unroll]] for (uint j = 0; j < 4 && i + j < PER; j++) {
+                        precise float aged = decay * st[i + j];
+                        st[i + j] = aged;
+                        m = fma(aged, k[j], m);
+                    }
                 }
             }
             first_room[t] = m;
@@ -232,10 +257,13 @@ void main()
                 m += first_room[i * COLS + col];
             precise float delta = betas[r * HEADS + of] * (values[r * COLS + col] - m);
             if (busy) {
-                [[unroll]] for (uint i = 0; i < PER; i++) {
-                    precise float next = fma(keys[key + i], delta, st[i]);
-                    st[i] = next;
-                    y = fma(next, queries[key + i], y);
+                [[unroll]] for (uint i = 0; i < PER; i += 4) {
+                    vec4 k = keys_at(key + i), q = queries_at(key + i);
+                    [[unroll]] for (uint j = 0; j < 4 && i + j < PER; j++) {
+                        precise float next = fma(k[j], delta, st[i + j]);
+                        st[i + j] = next;
+                        y = fma(next, q[j], y);
+                    }
                 }
             }
             second_room[t] = y;
