@@ -31,18 +31,20 @@ static struct moe_matrix matrix_of(const struct gpu_matrix *m)
     return (struct moe_matrix){m->w, m->scales, m->biases};
 }
 
-/* Groups of weights under way in a lane, of each of its outputs: one, where many workgroups wait
- * for theirs. */
-static u32 depth_of(const struct gpu_moe *x, u32 best)
+/* Groups of weights under way in a lane, of each of its outputs. With more the kernels are longer,
+ * and have to be fetched again for each layer, which a kernel that runs alone does not show.
+ *
+ * H200, soon after 357be86, bench, 8 layers: with 4 and 5 1,120 tok/s, with 1 in moe_up 1,146, in
+ * moe_down 1,142, in both 1,153; bench_gpu_kernels, R 1 20.3 us both, R 16 183 and 164. */
+static u32 depth_of(const struct gpu_moe *x)
 {
-    const bool one = x->R > 2 || device_about(x->d)->kind == DEVICE_SOFTWARE;
-    return x->depth ? (u32)x->depth : one ? 1 : best;
+    return x->depth ? (u32)x->depth : 1;
 }
 
 static int up_record(const struct gpu_moe *x, struct err *e)
 {
-    const u32 constants[] = {(u32)x->h,      (u32)x->inter,  (u32)x->shared_inter,
-                             (u32)x->K,      depth_of(x, 4), x->logits ? (u32)x->E : 1,
+    const u32 constants[] = {(u32)x->h,      (u32)x->inter, (u32)x->shared_inter,
+                             (u32)x->K,      depth_of(x),   x->logits ? (u32)x->E : 1,
                              x->logits != 0, x->host};
     const struct moe_up_params p = {.x = x->q,
                                     .table = x->table,
@@ -79,9 +81,8 @@ static u32 columns_of(const struct gpu_moe *x)
 static int down_record(const struct gpu_moe *x, struct err *e)
 {
     const u32 columns = columns_of(x);
-    const u32 constants[] = {(u32)x->h, (u32)x->inter, (u32)x->shared_inter,
-                             (u32)x->K, columns,       depth_of(x, 5),
-                             x->host};
+    const u32 constants[] = {(u32)x->h,   (u32)x->inter, (u32)x->shared_inter, (u32)x->K, columns,
+                             depth_of(x), x->host};
     const struct moe_down_params p = {.table = x->table,
                                       .route = x->route,
                                       .weight = x->weight,

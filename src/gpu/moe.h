@@ -39,7 +39,7 @@ struct gpu_moe {
     struct gpu_matrix gate, up, down; /* the shared expert, Q4 */
     int bits;                         /* of all records; 0: each says it in the table */
     bool host; /* some entries may be outputs (GPU_RECORD_HOST); 23 rows at most */
-    bool far;                         /* records may lie in the host's memory */
+    bool far;  /* records may lie in the host's memory */
     int depth; /* for measuring: groups of weights under way in a lane; 0: as is best */
 };
 /* Whether gpu_moe_record can make the choice of R rows. */
