@@ -147,6 +147,24 @@ static int fake_step(struct engine *base, const struct row *rows, int R, const b
     return rc;
 }
 
+static int fake_step_best(struct engine *base, const struct row *rows, int R,
+                          const struct best_job *j, struct err *e)
+{
+    const int vocab = base->weights->config.vocab;
+    float *all = mem_array((size_t)R * (size_t)vocab, sizeof *all);
+    assert(all);
+    int rc = fake_step(base, rows, R, NULL, all, e);
+    for (int r = 0, n = 0; !rc && r < R; r++) {
+        const float *row = all + (size_t)r * (size_t)vocab;
+        if (j->pass && j->pass[r])
+            continue;
+        memcpy(j->logits + (size_t)n * (size_t)vocab, row, (size_t)vocab * sizeof *row);
+        j->best[n++] = (struct best){engine_argmax(row, j->limit), engine_logits_hash(row, vocab)};
+    }
+    mem_free(all);
+    return rc;
+}
+
 static int fake_prefill(struct engine *base, struct sequence *s, const int32_t *tokens, int n,
                         float *logits, struct err *e)
 {
@@ -226,24 +244,15 @@ static const struct counters *fake_counters(const struct engine *g)
     return f->f->counts ? &f->counters : NULL;
 }
 
-static const struct engine_ops fake_ops = {
-    .name = "fake",
-    .summary = "for tests",
-    .open = fake_open,
-    .close = fake_close,
-    .sequence_open = fake_sequence_open,
-    .sequence_close = fake_sequence_close,
-    .sequence_reset = fake_sequence_reset,
-    .sequence_length = fake_sequence_length,
-    .step = fake_step,
-    .prefill = fake_prefill,
-    .commit = fake_commit,
-    .draft = fake_draft,
-    .save = fake_save,
-    .restore = fake_restore,
-    .lost = fake_lost,
-    .counters = fake_counters,
-};
+#define FAKE_OPS                                                                                   \
+    .name = "fake", .summary = "for tests", .open = fake_open, .close = fake_close,                \
+    .sequence_open = fake_sequence_open, .sequence_close = fake_sequence_close,                    \
+    .sequence_reset = fake_sequence_reset, .sequence_length = fake_sequence_length,                \
+    .step = fake_step, .prefill = fake_prefill, .commit = fake_commit, .draft = fake_draft,        \
+    .save = fake_save, .restore = fake_restore, .lost = fake_lost, .counters = fake_counters
+
+static const struct engine_ops fake_ops = {FAKE_OPS};
+static const struct engine_ops fake_best_ops = {FAKE_OPS, .step_best = fake_step_best};
 
 static int fake_open(const struct weights *w, const struct engine_options *o, struct engine **out,
                      struct err *e)
@@ -256,7 +265,10 @@ static int fake_open(const struct weights *w, const struct engine_options *o, st
     struct fake *g = mem_zalloc(1, sizeof *g);
     if (!g)
         return ERR(e, E_NOMEM, "no memory for a fake engine");
-    g->base = (struct engine){.ops = &fake_ops, .weights = w, .chunk = AID_FAKE_CHUNK};
+    g->base = (struct engine){.ops = f->prompt_rows ? &fake_best_ops : &fake_ops,
+                              .weights = w,
+                              .chunk = AID_FAKE_CHUNK,
+                              .prompt_rows = f->prompt_rows};
     g->f = f;
     if (f->counts && counters_open(&g->counters, AID_FAKE_LAYERS, 4, e)) {
         mem_free(g);

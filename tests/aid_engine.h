@@ -14,6 +14,7 @@ struct aid_fake {
     int n_refused;                 /* ... which fails so many times */
     int nan_step;                  /* the logits of this step are NaN */
     long step_ns;                  /* what a row takes, at least */
+    int prompt_rows;               /* the engine's, and then it says what is best of rows */
     int bad_token;                 /* if > 0, a step with this token fails with E_NONFINITE */
     int odd_layer;                 /* if > 0, the output of layer odd_layer - 1 is off ... */
     int odd_pos;                   /* ... at this position ... */

@@ -41,10 +41,10 @@ static void answer_open(struct bench *b, int i)
     a->o.draft = (struct draft_options){.most = i % 4, .always = i % 5 > 1};
 }
 
-static void bench_open(struct bench *b)
+static void bench_open(struct bench *b, int prompt_rows)
 {
     struct err e = {0};
-    *b = (struct bench){0};
+    *b = (struct bench){.fake.prompt_rows = prompt_rows};
     aid_model_open(&b->m, &b->fake, V, CTX);
     assert_ok(batch_open(&b->m, BATCH_MAX, ENGINE_DRAFTS_MAX, &b->batch, &e), e);
     for (int i = 0; i < BATCH_MAX; i++)
@@ -111,13 +111,13 @@ static void close_shared(struct bench *b, int i)
     assert_int_equal(b->m.engine->ops->sequence_length(a->seq), a->prompt.n + a->alone.ids.n - 1);
 }
 
-/* Answer i joins in round 3 * (i % 4), and leaves when it is over. */
-static void test_alone_or_together(void **state)
+/* Answer i joins in round 3 * (i % 4), and leaves when it is over. Returns how many steps and
+ * prefills there were. */
+static int join_and_leave(int prompt_rows)
 {
-    (void)state;
     struct bench b;
     int n_over = 0, n_steps;
-    bench_open(&b);
+    bench_open(&b, prompt_rows);
     run_alone(&b);
     n_steps = b.fake.n_steps;
     b.fake.n_steps = 0;
@@ -145,18 +145,28 @@ static void test_alone_or_together(void **state)
     }
     printf("note: %d steps alone, %d together\n", n_steps, b.fake.n_steps);
     assert_true(b.fake.n_steps < n_steps / 3);
+    n_steps = b.fake.n_steps;
     bench_close(&b);
+    return n_steps;
+}
+
+/* Prompts that fit share the steps of others, and of each other. */
+static void test_alone_or_together(void **state)
+{
+    (void)state;
+    const int each = join_and_leave(0), some = join_and_leave(20), most = join_and_leave(64);
+    assert_true(some < each);
+    assert_true(most < some);
 }
 
 /* An answer that comes to a bad token fails, and no other. */
-static void test_one_fails(void **state)
+static void fail_one(int prompt_rows)
 {
-    (void)state;
     for (int bad = 1; bad < V; bad += 6) {
         struct bench b;
         struct generation *now[BATCH_MAX];
         int n_failed = 0, n_over = 0;
-        bench_open(&b);
+        bench_open(&b, prompt_rows);
         run_alone(&b);
         b.fake.bad_token = bad;
         for (int i = 0; i < BATCH_MAX; i++) {
@@ -191,19 +201,25 @@ static void test_one_fails(void **state)
     }
 }
 
-/* The disk fails for one step: each answer is tried again alone, and none ends. */
-static void test_step_fails(void **state)
+static void test_one_fails(void **state)
 {
     (void)state;
+    fail_one(0);
+    fail_one(64);
+}
+
+/* The disk fails for one step: each answer is tried again alone, and none ends. */
+static void fail_a_step(int prompt_rows, int fail_step)
+{
     struct bench b;
     struct generation *now[3];
-    bench_open(&b);
+    bench_open(&b, prompt_rows);
     for (int i = 0; i < 3; i++) {
         b.a[i].o.max_tokens = 9;
         open_shared(&b, i);
         now[i] = b.a[i].g;
     }
-    b.fake.fail_step = 3 + 2; /* prompts, a step, and this one */
+    b.fake.fail_step = fail_step;
     for (int round = 0; round < 6; round++) {
         batch_run(b.batch, now, 3);
         for (int i = 0; i < 3; i++) {
@@ -217,6 +233,14 @@ static void test_step_fails(void **state)
     bench_close(&b);
 }
 
+static void test_step_fails(void **state)
+{
+    (void)state;
+    fail_a_step(0, 3 + 2); /* behind the prompts and a step */
+    fail_a_step(64, 1);    /* that of the prompts */
+    fail_a_step(64, 3);
+}
+
 /* Two answers in turn, token by token, each with a batch of its own: nothing stays pending while
  * the other steps, and one that is ended early leaves a sequence that can be fed again. */
 static void test_turns(void **state)
@@ -225,7 +249,7 @@ static void test_turns(void **state)
     for (int n = 1; n < 30; n++) {
         struct bench b;
         struct err e = {0};
-        bench_open(&b);
+        bench_open(&b, 0);
         for (int i = 0; i < 2; i++)
             b.a[i].o.max_tokens = 30;
         run_alone(&b);

@@ -119,11 +119,33 @@ static void test_goldens(void **state)
         check_golden(names[i]);
 }
 
+enum { ROWS = 9 };
+
+/* Rows that pass have no place in what comes back. */
+static void check_passing(struct aid_run *r, const struct row *rows, const float *all, float *some)
+{
+    bool pass[ROWS];
+    struct best best[ROWS];
+    struct err e = {0};
+    const size_t vocab = (size_t)r->vocab;
+    for (int i = 0; i < ROWS; i++)
+        pass[i] = i % 3 != 2;
+    assert_ok(r->g->ops->commit(r->g, r->seq, 0, &e), e);
+    const struct best_job job = {.limit = r->vocab, .logits = some, .best = best, .pass = pass};
+    assert_ok(engine_step_best(r->g, rows, ROWS, &job, &e), e);
+    for (int i = 0; i < ROWS / 3; i++) {
+        const float *row = all + (size_t)(3 * i + 2) * vocab;
+        assert_memory_equal(some + (size_t)i * vocab, row, vocab * sizeof *row);
+        assert_int_equal(best[i].token, engine_argmax(row, r->vocab));
+        assert_true(best[i].hash == engine_logits_hash(row, r->vocab));
+    }
+}
+
 /* Steps that ask for the likeliest tokens give those of the logits, also when the best lie in the
  * share of one thread and the limit in another's. */
 static void test_best(void **state)
 {
-    enum { ROWS = 9, LIMIT = 1500 };
+    enum { LIMIT = 1500 };
     struct aid_packed p;
     struct aid_run r;
     struct err e = {0};
@@ -142,7 +164,7 @@ static void test_best(void **state)
     assert_ok(r.g->ops->step(r.g, rows, ROWS, NULL, all, &e), e);
     for (int limit = LIMIT; limit > 0; limit = limit == 1 ? 0 : limit == LIMIT ? r.vocab : 1) {
         assert_ok(r.g->ops->commit(r.g, r.seq, 0, &e), e);
-        const struct best_job job = {limit, NULL, some, best};
+        const struct best_job job = {.limit = limit, .logits = some, .best = best};
         assert_ok(engine_step_best(r.g, rows, ROWS, &job, &e), e);
         for (int i = 0; i < ROWS; i++) {
             const float *row = all + (size_t)i * vocab;
@@ -150,6 +172,8 @@ static void test_best(void **state)
             assert_true(best[i].hash == engine_logits_hash(row, r.vocab));
         }
     }
+    if (r.g->prompt_rows)
+        check_passing(&r, rows, all, some);
     mem_free(all);
     mem_free(some);
     aid_run_close(&r);

@@ -136,7 +136,10 @@ static void best_is_that_of_the_logits(void **state)
         memset(some, 0, vocab * ROWS * sizeof *some);
         assert_ok(r.g->ops->commit(r.g, r.seq, 0, &e), e);
         assert_ok(engine_step_best(r.g, rows, ROWS,
-                                   &(struct best_job){limit, wanted < 0 ? NULL : want, some, best},
+                                   &(struct best_job){.limit = limit,
+                                                      .want = wanted < 0 ? NULL : want,
+                                                      .logits = some,
+                                                      .best = best},
                                    &e),
                   e);
         for (int i = 0; i < ROWS; i++) {
@@ -169,7 +172,8 @@ static void a_rehearsal_makes_all_kernels(void **state)
         aid_run_feed(&r, text + 64, 12, R, NULL);
     struct row rows[] = {{r.seq, 1}, {r.seq, 2}};
     assert_ok(engine_step_best(r.g, rows, 2,
-                               &(struct best_job){r.vocab, NULL, NULL, (struct best[2]){{0}}}, &e),
+                               &(struct best_job){.limit = r.vocab, .best = (struct best[2]){{0}}},
+                               &e),
               e);
     assert_ok(r.g->ops->commit(r.g, r.seq, 1, &e), e);
     assert_ok(r.g->ops->draft(r.seq, 3, 2, guess, NULL, &e), e);

@@ -18,10 +18,12 @@ struct bench {
     struct schedule *s;
 };
 
+static int prompt_rows; /* of the engines that follow */
+
 static void bench_open(struct bench *b, const struct schedule_options *o)
 {
     struct err e = {0};
-    *b = (struct bench){0};
+    *b = (struct bench){.fake.prompt_rows = prompt_rows};
     aid_model_open(&b->m, &b->fake, V, CTX);
     assert_ok(schedule_open(&b->m, o, &b->s, &e), e);
 }
@@ -501,10 +503,25 @@ static void test_refusals(void **state)
     bench_close(&b);
 }
 
+/* The same where prompts go into the steps of others. */
+static void test_together_as_alone_sharing(void **state)
+{
+    prompt_rows = 64;
+    test_together_as_alone(state);
+    prompt_rows = 0;
+}
+static void test_failing_neighbour_sharing(void **state)
+{
+    prompt_rows = 64;
+    test_failing_neighbour(state);
+    prompt_rows = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_together_as_alone),
+        cmocka_unit_test(test_together_as_alone_sharing),
         cmocka_unit_test(test_reuse),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_cancel),
@@ -512,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_close_while_busy),
         cmocka_unit_test(test_slow_reader),
         cmocka_unit_test(test_failing_neighbour),
+        cmocka_unit_test(test_failing_neighbour_sharing),
         cmocka_unit_test(test_lost_engine),
         cmocka_unit_test(test_engine_that_does_not_come_back),
         cmocka_unit_test(test_fair),

@@ -67,7 +67,7 @@ void route_ahead(struct cpu *g, const struct batch *b, const struct layer_weight
 /* head.c: logits [n][vocab] of the first n rows of scratch.hidden, those that want [n] says (NULL:
  * all); they are rows first .. of the batch, for row_spoil. */
 void cpu_head_logits(struct cpu *g, int first, int n, const bool *want, float *logits);
-/* The logits of all n rows, and what is best of each; they are rows 0 .. of the batch. */
+/* Of rows 0 .. n - 1 of the batch those that do not pass: their logits, and what is best. */
 void cpu_head_best(struct cpu *g, int n, const struct best_job *j);
 
 /* mtp.c: fills the draft head's cells of the positions before those of b; then hyper holds nothing

@@ -105,9 +105,12 @@ struct step_job {
 static void see_logits(const struct cpu *g, const struct batch *b, const struct step_job *j)
 {
     const int vocab = g->weights.config.vocab;
-    for (int r = 0; r < b->R; r++)
-        if (!j->want || j->want[r])
-            cpu_see_row(g, b, r, SEEN_LOGITS, j->logits + (size_t)r * (size_t)vocab, vocab);
+    const bool *pass = j->best ? j->best->pass : NULL;
+    for (int r = 0, at = 0; r < b->R; r++) {
+        if ((!j->want || j->want[r]) && (!pass || !pass[r]))
+            cpu_see_row(g, b, r, SEEN_LOGITS, j->logits + (size_t)at * (size_t)vocab, vocab);
+        at += !pass || !pass[r];
+    }
 }
 
 static int step_apply(struct cpu *g, struct batch *b, const struct step_job *j, struct err *e)

@@ -57,6 +57,7 @@ void cpu_head_logits(struct cpu *g, int first, int n, const bool *want, float *l
 
 struct best_stage {
     struct cpu *g;
+    int rows[ENGINE_ROWS_MAX]; /* [p.R] of the batch: those that do not pass */
     const struct best_job *j;
     struct product p;
     int block; /* outputs of an item */
@@ -92,8 +93,8 @@ static void best_item(void *ctx, int item, int member)
         look(&x->g->kern, x->p.to + (size_t)r * x->p.stride, from, end, x->j->limit, &best[r]);
 }
 
-/* Of what all members saw of row r. */
-static struct best best_of(struct cpu *g, int r)
+/* Of what all members saw of the r-th of them, row `row` of the batch. */
+static struct best best_of(struct cpu *g, int r, int row)
 {
     struct row_best all = g->scratch.best[r];
     for (int i = 1; i < team_size(g->team); i++) {
@@ -106,7 +107,7 @@ static struct best best_of(struct cpu *g, int r)
         }
     }
     if (all.bad)
-        row_spoil(g, r);
+        row_spoil(g, row);
     return (struct best){all.token, all.hash};
 }
 
@@ -115,12 +116,17 @@ void cpu_head_best(struct cpu *g, int n, const struct best_job *j)
     const int vocab = g->weights.config.vocab;
     struct row_best *best = g->scratch.best;
     struct best_stage x = {.g = g, .j = j};
-    x.p = (struct product){&g->weights.head, &g->scratch.hidden, NULL, n, j->logits, (size_t)vocab};
+    int R = 0;
+    for (int r = 0; r < n; r++)
+        if (!j->pass || !j->pass[r])
+            x.rows[R++] = r;
+    x.p = (struct product){&g->weights.head, &g->scratch.hidden, R < n ? x.rows : NULL, R,
+                           j->logits,        (size_t)vocab};
     x.block = cpu_linear_split(g, &x.p);
     for (int i = 0; i < team_size(g->team); i++, best += ENGINE_ROWS_MAX)
-        for (int r = 0; r < n; r++)
+        for (int r = 0; r < R; r++)
             best[r] = (struct row_best){.most = -INFINITY, .token = INT_MAX};
     team_run(g->team, (vocab + x.block - 1) / x.block, best_item, &x);
-    for (int r = 0; r < n; r++)
-        j->best[r] = best_of(g, r);
+    for (int r = 0; r < R; r++)
+        j->best[r] = best_of(g, r, x.rows[r]);
 }

@@ -137,8 +137,10 @@ static int share_memory(struct cpu *g, struct budget *b, struct err *e)
         .slots_min = map ? 0 : stream_slots_min(s),
         .slots_max = map ? 0 : s->manifest.experts.n_layers * s->manifest.experts.E,
     };
-    g->base = (struct engine){
-        .ops = &cpu_engine, .weights = &g->weights, .chunk = o->chunk ? o->chunk : CHUNK_DEFAULT};
+    g->base = (struct engine){.ops = &cpu_engine,
+                              .weights = &g->weights,
+                              .chunk = o->chunk ? o->chunk : CHUNK_DEFAULT,
+                              .prompt_rows = ENGINE_ROWS_MAX};
     for (;;) {
         struct err why = {0};
         wish.scratch = scratch_bytes(g);

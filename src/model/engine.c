@@ -1,6 +1,7 @@
 /* What every engine shares: see engine.h. */
 #include "model/engine.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char *const names[SEEN_COUNT] = {
@@ -133,6 +134,7 @@ int engine_step_best(struct engine *g, const struct row *rows, int R, const stru
                      struct err *e)
 {
     const int vocab = g->weights->config.vocab;
+    assert(!j->pass || (g->prompt_rows && g->ops->step_best));
     if (g->ops->step_best)
         return g->ops->step_best(g, rows, R, j, e);
     int rc = g->ops->step(g, rows, R, NULL, j->logits, e);

@@ -117,8 +117,10 @@ struct best {
 struct best_job {
     int limit;         /* ids below it may be best; 1..vocab, the same for all steps of an engine */
     const bool *want;  /* [R] rows whose logits are wanted too; NULL: none */
-    float *logits;     /* [R][vocab]; rows that are not wanted hold anything afterwards */
-    struct best *best; /* [R] */
+    float *logits;     /* [rows][vocab]; rows that are not wanted hold anything afterwards */
+    struct best *best; /* [rows] */
+    const bool *pass; /* [R] rows of which nothing is asked: logits and best have no place for them;
+                          NULL: none. Only for engines with prompt_rows */
 };
 
 struct engine_ops {
@@ -175,6 +177,8 @@ struct engine {
     const struct engine_ops *ops;
     const struct weights *weights;
     int chunk;          /* the most tokens that prefill takes */
+    int prompt_rows;    /* so many tokens of prompts are as well fed as rows of a step, which others
+                           share, as by prefills; 0: none */
     const char *remark; /* what whoever opened it should know, one line; NULL: nothing */
 };
 

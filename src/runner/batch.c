@@ -13,16 +13,18 @@ struct batch {
     float *logits; /* [rows_max][vocab] */
 };
 
-/* Answers of one step and their rows. */
+/* Answers of one step and their rows; those that decode come before those that have a prompt. */
 struct shared_step {
     struct generation *g[BATCH_MAX];
     int first[BATCH_MAX + 1]; /* rows of g[i]: first[i] up to first[i + 1] */
-    int n;
+    int n, n_decode;
     struct row rows[ENGINE_ROWS_MAX];
 };
 
 static void keep_pending(struct model *m);
-static void gather(struct batch *b, struct generation *const *g, int n, struct shared_step *s);
+static void feed_alone(struct batch *b, struct generation *g);
+static void gather(const struct batch *b, struct generation *const *g, const bool *shares, int n,
+                   struct shared_step *s);
 static void step(struct batch *b, struct shared_step *s);
 
 int batch_open(struct model *m, int answers, int drafts, struct batch **out, struct err *e)
@@ -57,25 +59,44 @@ void batch_feed(struct batch *b, struct generation *g, int most)
         generation_feed(g, most, b->logits);
 }
 
+/* Rows of a step that n answers leave to prompts, whatever they draft. */
+static int room_beside(const struct batch *b, int n)
+{
+    const int each = n ? b->rows_max / n : 0;
+    return ENGINE_ROWS_MAX - n * (each < 1 + ENGINE_DRAFTS_MAX ? each : 1 + ENGINE_DRAFTS_MAX);
+}
+
+void batch_shares(const struct batch *b, struct generation *const *g, int n, bool *shares)
+{
+    int n_decode = 0, n_shares = 0;
+    for (int i = 0; i < n; i++)
+        n_decode += generation_wants_step(g[i]);
+    int room = room_beside(b, n_decode);
+    room = room < b->m->engine->prompt_rows ? room : b->m->engine->prompt_rows;
+    for (int i = 0; i < n; i++) {
+        const int left = generation_wants_prompt(g[i]) ? generation_prompt_left(g[i]) : 0;
+        shares[i] = left && left <= room;
+        room -= shares[i] ? left : 0;
+        n_shares += shares[i];
+    }
+    for (int i = 0; i < n; i++)
+        shares[i] = shares[i] && n_decode + n_shares > 1;
+}
+
 void batch_run(struct batch *b, struct generation *const *g, int n)
 {
-    struct generation *waiting[BATCH_MAX];
-    int n_waiting = 0;
+    struct shared_step s;
+    bool shares[BATCH_MAX];
     assert(n <= b->answers);
     keep_pending(b->m);
-    for (int i = 0; i < n; i++) {
-        if (generation_wants_step(g[i]))
-            waiting[n_waiting++] = g[i];
-        while (generation_wants_prompt(g[i]))
-            generation_feed(g[i], b->m->engine->chunk, b->logits);
-    }
-    if (!n_waiting)
-        return;
-    struct shared_step s;
-    gather(b, waiting, n_waiting, &s);
+    batch_shares(b, g, n, shares);
+    for (int i = 0; i < n; i++)
+        if (!shares[i])
+            feed_alone(b, g[i]);
+    gather(b, g, shares, n, &s);
     if (s.n)
         step(b, &s);
-    for (int i = 0; i < s.n; i++)
+    for (int i = 0; i < s.n_decode; i++)
         b->m->pending[b->m->n_pending++] = s.g[i];
 }
 
@@ -88,39 +109,78 @@ static void keep_pending(struct model *m)
     m->n_pending = 0;
 }
 
-static void gather(struct batch *b, struct generation *const *g, int n, struct shared_step *s)
+static void feed_alone(struct batch *b, struct generation *g)
 {
-    int R = 0;
-    s->n = 0;
-    for (int i = 0; i < n; i++) {
-        const int k = generation_rows(g[i], n, b->rows_max / n, s->rows + R);
-        if (!k)
-            continue;
-        s->g[s->n] = g[i];
-        s->first[s->n++] = R;
-        R += k;
-    }
-    s->first[s->n] = R;
+    while (generation_wants_prompt(g))
+        generation_feed(g, b->m->engine->chunk, b->logits);
 }
 
-/* Rows of answers i to j - 1 in one engine step; what they come to goes to the answers. */
+/* n rows of g, which stand behind those that are there, belong to the step. */
+static void push(struct shared_step *s, struct generation *g, int n)
+{
+    if (!n)
+        return;
+    s->g[s->n++] = g;
+    s->first[s->n] = s->first[s->n - 1] + n;
+}
+
+static void gather(const struct batch *b, struct generation *const *g, const bool *shares, int n,
+                   struct shared_step *s)
+{
+    int n_decode = 0, n_shares = 0;
+    s->n = s->first[0] = 0;
+    for (int i = 0; i < n; i++) {
+        n_decode += generation_wants_step(g[i]);
+        n_shares += shares[i];
+    }
+    for (int i = 0; i < n; i++)
+        if (generation_wants_step(g[i]))
+            push(s, g[i],
+                 generation_rows(g[i], n_decode, b->rows_max / (n_decode + n_shares),
+                                 s->rows + s->first[s->n]));
+    s->n_decode = s->n;
+    for (int i = 0; i < n; i++)
+        if (shares[i])
+            push(s, g[i], generation_prompt_rows(g[i], s->rows + s->first[s->n]));
+}
+
+/* What the step came to goes to answers i to j - 1: of a prompt, its last row did. */
+static void give(struct batch *b, const struct shared_step *s, int i, int j,
+                 const struct best *best)
+{
+    const float *logits = b->logits;
+    const size_t vocab = (size_t)b->m->weights.config.vocab;
+    for (int k = i; k < j; k++) {
+        const bool decodes = k < s->n_decode;
+        const int n = decodes ? s->first[k + 1] - s->first[k] : 1;
+        (decodes ? generation_take : generation_prompt_take)(s->g[k], logits, best);
+        logits += (size_t)n * vocab;
+        best += n;
+    }
+}
+
+/* Rows of answers i to j - 1 in one engine step. */
 static int step_some(struct batch *b, const struct shared_step *s, int i, int j, struct err *e)
 {
-    const size_t vocab = (size_t)b->m->weights.config.vocab;
     const int from = s->first[i], R = s->first[j] - from;
     const uint64_t start = clock_ns();
     struct best best[ENGINE_ROWS_MAX];
-    bool want[ENGINE_ROWS_MAX];
+    bool want[ENGINE_ROWS_MAX], pass[ENGINE_ROWS_MAX];
     for (int k = i; k < j; k++)
-        for (int r = s->first[k]; r < s->first[k + 1]; r++)
+        for (int r = s->first[k]; r < s->first[k + 1]; r++) {
             want[r - from] = generation_wants_logits(s->g[k]);
-    const struct best_job job = {model_tokens(b->m), want, b->logits, best};
+            pass[r - from] = k >= s->n_decode && r + 1 < s->first[k + 1];
+        }
+    const struct best_job job = {.limit = model_tokens(b->m),
+                                 .want = want,
+                                 .logits = b->logits,
+                                 .best = best,
+                                 .pass = j > s->n_decode ? pass : NULL};
     if (engine_step_best(b->m->engine, s->rows + from, R, &job, e))
         return -e->code;
-    pace_stepped(&b->m->pace, R, clock_seconds_since(start));
-    for (int k = i; k < j; k++)
-        generation_take(s->g[k], b->logits + (size_t)(s->first[k] - from) * vocab,
-                        best + (s->first[k] - from));
+    if (!job.pass)
+        pace_stepped(&b->m->pace, R, clock_seconds_since(start));
+    give(b, s, i, j, best);
     return 0;
 }
 
@@ -131,19 +191,21 @@ static void step(struct batch *b, struct shared_step *s)
     struct err e = {0};
     if (step_some(b, s, 0, s->n, &e) == 0)
         return;
-    if (s->first[s->n] == 1) {
+    if (s->n_decode && s->first[s->n] == 1) {
         generation_fail(s->g[0], &e);
         return;
     }
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->n_decode; i++) {
         s->rows[i] = s->rows[s->first[i]];
         s->first[i] = i;
         generation_drop_drafts(s->g[i]);
     }
-    s->first[s->n] = s->n;
-    for (int i = 0; i < s->n; i++) {
+    s->first[s->n_decode] = s->n_decode;
+    for (int i = 0; i < s->n_decode; i++) {
         err_clear(&e);
         if (step_some(b, s, i, i + 1, &e))
             generation_fail(s->g[i], &e);
     }
+    for (int i = s->n_decode; i < s->n; i++)
+        feed_alone(b, s->g[i]);
 }

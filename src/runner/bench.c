@@ -222,7 +222,7 @@ static int decode_rows(struct bench *b, uint64_t *tokens, struct err *e)
     struct engine *g = b->m->engine;
     struct row rows[BATCH_MAX];
     struct best best[BATCH_MAX] = {0};
-    const struct best_job job = {model_tokens(b->m), NULL, b->logits, best};
+    const struct best_job job = {.limit = model_tokens(b->m), .logits = b->logits, .best = best};
     int n = b->o->sequences, rc = 0;
     for (int i = 0; !rc && i < b->o->tokens; i++) {
         for (int s = 0; s < n; s++)

@@ -344,6 +344,32 @@ void generation_feed(struct generation *g, int most, float *logits)
     draw(g, logits, NULL);
 }
 
+int generation_prompt_left(const struct generation *g)
+{
+    return g->prompt ? g->n_prompt - g->m->engine->ops->sequence_length(g->seq) : 0;
+}
+
+int generation_prompt_rows(struct generation *g, struct row *rows)
+{
+    const int left = generation_prompt_left(g);
+    if (!g->start_ns)
+        begin(g);
+    if (cancelled(g))
+        return 0;
+    for (int i = 0; i < left; i++)
+        rows[i] = (struct row){g->seq, g->prompt->ids[g->n_prompt - left + i]};
+    return left;
+}
+
+void generation_prompt_take(struct generation *g, const float *logits, const struct best *best)
+{
+    struct engine *engine = g->m->engine;
+    if (engine->ops->commit(engine, g->seq, generation_prompt_left(g), &g->failure))
+        return;
+    g->prompt = NULL;
+    draw(g, logits, best);
+}
+
 static bool ends(const struct generation *g, int32_t id)
 {
     return !g->o.ignore_stop_ids && model_is_stop(g->m, id);

@@ -100,6 +100,13 @@ bool generation_wants_step(const struct generation *g); /* nothing waits, and it
 /* Feeds at most `most` tokens of the prompt, as one chunk of the engine; behind the last one makes
  * the first token. logits [vocab] is scratch. */
 void generation_feed(struct generation *g, int most, float *logits);
+/* How much of the prompt is left to feed. */
+int generation_prompt_left(const struct generation *g);
+/* All of that as rows of a step that others share: rows [generation_prompt_left]; returns how many,
+ * 0 when it was cancelled. The step was done: best is of the last of them, and so are logits
+ * [vocab], if they are wanted. They are committed, and the first token is made. */
+int generation_prompt_rows(struct generation *g, struct row *rows);
+void generation_prompt_take(struct generation *g, const float *logits, const struct best *best);
 /* What to feed next, at most `most` rows: rows [most]; returns how many, 0 when it was cancelled or
  * failed. together: answers that share the step. */
 int generation_rows(struct generation *g, int together, int most, struct row *rows);

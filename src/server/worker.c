@@ -1,5 +1,6 @@
 /* The worker: the one thread that steps the model. A round drops what was cancelled, admits what
- * waits, makes a step for all that decode, and feeds a chunk to one of those that have a prompt.
+ * waits, makes a step for all that decode, which short ends of prompts share, and feeds a chunk to
+ * one of those that still have a prompt.
  *
  * Time is shared by halves: after a chunk, answers decode for as long as it took before the next
  * one. Chunks are as long as the engine takes when no one waits for them, else about CHUNK_DECODE_S
@@ -139,21 +140,59 @@ static void deliver(struct schedule *s, struct slot *x)
         slot_end(s, x, rc ? &e : NULL);
 }
 
-static void decode(struct schedule *s)
+/* No place where the state is kept lies between what was fed of the prompt and its end. */
+static bool without_cut(const struct slot *x, int fed)
+{
+    for (int i = 0; i < CUTS_MAX; i++)
+        if (x->cuts[i] > fed)
+            return false;
+    return true;
+}
+
+/* The slots whose answers decode, and those whose prompt fits into their step: who [BATCH_MAX]. */
+static int share_step(const struct schedule *s, struct slot **who)
 {
     struct generation *g[BATCH_MAX];
-    struct slot *who[BATCH_MAX];
-    int n = 0;
-    for (int i = 0; i < s->n_slots; i++)
-        if (s->slots[i].decoding) {
-            who[n] = &s->slots[i];
-            g[n++] = s->slots[i].g;
+    bool shares[BATCH_MAX];
+    int n = 0, n_step = 0;
+    for (int i = 0; i < s->n_slots; i++) {
+        struct slot *x = (struct slot *)&s->slots[i];
+        if (x->decoding || (x->t && without_cut(x, atomic_load(&x->t->n_fed)))) {
+            who[n] = x;
+            g[n++] = x->g;
         }
+    }
+    batch_shares(s->batch, g, n, shares);
+    for (int i = 0; i < n; i++)
+        if (who[i]->decoding || shares[i])
+            who[n_step++] = who[i];
+    return n_step;
+}
+
+/* After the slot's prompt was fed, or more of it. */
+static void prompt_fed(struct schedule *s, struct slot *x, int fed)
+{
+    const int before = atomic_exchange(&x->t->n_fed, fed);
+    atomic_fetch_add(&s->fed_tokens, (uint_fast64_t)(fed - before));
+    x->decoding = !generation_wants_prompt(x->g);
+}
+
+static void decode(struct schedule *s)
+{
+    const struct engine_ops *ops = s->m->engine->ops;
+    struct generation *g[BATCH_MAX];
+    struct slot *who[BATCH_MAX];
+    const int n = share_step(s, who);
     const uint64_t start = clock_ns();
+    for (int i = 0; i < n; i++)
+        g[i] = who[i]->g;
     if (n)
         batch_run(s->batch, g, n);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (!who[i]->decoding)
+            prompt_fed(s, who[i], ops->sequence_length(who[i]->seq));
         deliver(s, who[i]);
+    }
     s->owed_s -= clock_seconds_since(start);
 }
 
@@ -222,10 +261,8 @@ static void prefill(struct schedule *s)
     if (fed - before >= CHUNK_MIN)
         s->token_s = seconds / (fed - before);
     s->owed_s = n_decode ? seconds : 0;
-    atomic_store(&x->t->n_fed, fed);
-    atomic_fetch_add(&s->fed_tokens, (uint_fast64_t)(fed - before));
+    prompt_fed(s, x, fed);
     keep_at_cut(s, x, fed);
-    x->decoding = !generation_wants_prompt(x->g);
     if (x->decoding)
         deliver(s, x);
 }
