@@ -54,7 +54,7 @@ int pump_replies(struct pump *p)
     return n;
 }
 
-/* With the lock held. */
+/* With the lock held. Whoever lists it signals without: the thread that wakes asks for the lock. */
 static void list(struct pump *p, struct reply *r)
 {
     r->listed = true;
@@ -64,7 +64,6 @@ static void list(struct pump *p, struct reply *r)
     else
         p->first = r;
     p->last = r;
-    pthread_cond_signal(&p->more);
 }
 
 void pump_begin(struct pump *p, struct reply *r)
@@ -74,14 +73,18 @@ void pump_begin(struct pump *p, struct reply *r)
     r->live = true;
     list(p, r); /* it may have woken before */
     pthread_mutex_unlock(&p->lock);
+    pthread_cond_signal(&p->more);
 }
 
 void pump_wake(struct pump *p, struct reply *r)
 {
     pthread_mutex_lock(&p->lock);
-    if (r->live && !r->listed)
+    const bool wakes = r->live && !r->listed;
+    if (wakes)
         list(p, r);
     pthread_mutex_unlock(&p->lock);
+    if (wakes)
+        pthread_cond_signal(&p->more);
 }
 
 /* Nobody wakes it any more. With the lock held. */

@@ -130,7 +130,8 @@ static int copy(struct ticket *t, const struct request *r, struct err *e)
 
 /* --- the queue of events; its lock is held --- */
 
-static void append(struct ticket *t, struct event_node *n)
+/* True: whoever asked to be woken is to be. */
+static bool append(struct ticket *t, struct event_node *n)
 {
     if (t->last)
         t->last->next = n;
@@ -139,8 +140,7 @@ static void append(struct ticket *t, struct event_node *n)
     t->last = n;
     t->n_events++;
     pthread_cond_broadcast(&t->changed);
-    if (t->n_events == 1 && t->r.wake)
-        t->r.wake(t->r.wake_ctx);
+    return t->n_events == 1 && t->r.wake;
 }
 
 static bool take(struct ticket *t, struct event *out)
@@ -180,10 +180,10 @@ int ticket_put(struct ticket *t, const struct given *given, const char *text, si
         n->event.logprobs = &n->logprobs;
     }
     pthread_mutex_lock(&t->lock);
-    const bool full = t->n_events >= t->backlog;
-    if (!full)
-        append(t, n);
+    const bool full = t->n_events >= t->backlog, wakes = !full && append(t, n);
     pthread_mutex_unlock(&t->lock);
+    if (wakes) /* who wakes asks for the lock; the ticket is there until ticket_end */
+        t->r.wake(t->r.wake_ctx);
     if (!full)
         return 0;
     mem_free(n);
@@ -196,8 +196,10 @@ void ticket_end(struct ticket *t, const struct ending *ending)
     t->ending = *ending;
     t->over = true;
     t->end->event = (struct event){.kind = EVENT_END, .ending = &t->ending};
-    append(t, t->end);
+    const bool wakes = append(t, t->end);
     t->end = NULL;
+    if (wakes) /* behind the lock it may be closed */
+        t->r.wake(t->r.wake_ctx);
     pthread_mutex_unlock(&t->lock);
 }
 
