@@ -43,9 +43,10 @@ void cpu_hyper_add(struct cpu *g, const struct hyper_job *j);
 
 /* deltanet.c: scratch.mixed to scratch.out. */
 void cpu_deltanet_apply(struct cpu *g, const struct batch *b, const struct deltanet_weights *w);
-/* Makes the plane that is not committed what it is after n pending rows; all: they are all, and the
- * states are there already. */
-void cpu_deltanet_commit(struct cpu *g, struct sequence *s, int n, bool all);
+/* What a commit of n pending rows makes of the plane that is not committed: keep, the inputs of
+ * layer il's convolution; replay, all states, unless the n are all: theirs are there already. */
+void cpu_deltanet_keep(struct cpu *g, struct sequence *s, int il, int n);
+void cpu_deltanet_replay(struct cpu *g, struct sequence *s, int n);
 
 /* qsa.c: qsa_fill writes the cells of the layer's cache; qsa_apply does that and attends. */
 void cpu_qsa_fill(struct cpu *g, const struct batch *b, const struct qsa_weights *w);

@@ -216,14 +216,17 @@ static void replay_item(void *ctx, int item, int member)
     }
 }
 
-void cpu_deltanet_commit(struct cpu *g, struct sequence *s, int n, bool all)
+void cpu_deltanet_keep(struct cpu *g, struct sequence *s, int il, int n)
+{
+    const struct config *c = &g->weights.config;
+    if (!c->attention[il])
+        keep_inputs(c, s, il,
+                    g->pending.layers[il].conv + (size_t)s->first * (size_t)deltanet_width(c), n);
+}
+
+void cpu_deltanet_replay(struct cpu *g, struct sequence *s, int n)
 {
     const struct config *c = &g->weights.config;
     struct commit_job x = {g, s, n};
-    size_t width = (size_t)deltanet_width(c);
-    for (int il = 0; il < c->n_layers; il++)
-        if (!c->attention[il])
-            keep_inputs(c, s, il, g->pending.layers[il].conv + (size_t)s->first * width, n);
-    if (!all)
-        team_run(g->team, c->n_layers * c->nv, replay_item, &x);
+    team_run(g->team, c->n_layers * c->nv, replay_item, &x);
 }
