@@ -363,7 +363,7 @@ static void test_fields_are_refused_by_name(void **state)
          "input[0].content[0]"},
         {"'input': [{'role': 'wizard', 'content': 'x'}]", "input[0]"},
         {"'input': [{'type': 'computer_call'}]", "input[0]"},
-        {"'input': [{'type': 'function_call', 'name': 'f'}]", "input[0]"},
+        {"'input': [{'type': 'function_call', 'name': 'f'}]", "input[0].call_id"},
         {"'input': [{'type': 'function_call', 'call_id': 'c', 'name': 'f', 'arguments': '[]'}]",
          "input[0].arguments"},
         {"'input': [{'type': 'reasoning', 'summary': 'x'}]", "input[0].summary"},

@@ -195,8 +195,10 @@ static int check_reasoning(const struct item_fields *f, const char *place, struc
 
 static int check_call(const struct item_fields *f, const char *place, struct wrong *w)
 {
-    if (!f->call_id || !f->name || !json_is_string(f->arguments))
-        return WRONG(w, E_FORMAT, place, "%s: want strings as call_id, name and arguments", place);
+    if (!f->call_id || !f->name)
+        return wrong_in(w, place, f->call_id ? "name" : "call_id", NULL, "a string");
+    if (!json_is_string(f->arguments))
+        return wrong_in(w, place, "arguments", f->arguments, "the text of a JSON object");
     struct err e = {0};
     json_t *arguments = NULL;
     const size_t n = json_string_length(f->arguments);
