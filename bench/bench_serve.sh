@@ -5,8 +5,8 @@
 #   overhead   processor time per token, all threads and the system's part, streamed over HTTP,
 #              beside `cherenkov run`                                            under 1.03
 #   together   tokens a second of 8 requests at once, of one                    at least 2.5
-#   disk       the same with a pool of 40 % of the experts, beside what 8 rows
-#              gain in `cherenkov bench`                                         at least 0.9
+#   disk       the same with a pool of 40 % of the experts, beside what 8
+#              sequences with prompts as long gain in `cherenkov bench`          at least 0.9
 #   turn       time to the first token of a second turn behind 2,000 tokens, of
 #              the first turn's                                                  under 0.05
 #
@@ -135,19 +135,40 @@ together() {
     [ -z "$STORE" ] || gain "together, full-shape, resident" "$STORE" --pool-slots $((512 * 8))
 }
 
-bench_rate() { # SEQUENCES SLOTS: median tok/s of decoding
-    "$CHERENKOV_BIN" bench "$STORE" --engine "$ENGINE" --threads "$THREADS" \
-        --prompt-tokens 8 --tokens "$TOKENS" --sequences "$1" --repetitions 3 --pool-slots "$2" \
+# Tokens a second of sequences in `cherenkov bench`: with their prompts' time, as a server's clients
+# see it, and of decoding alone.
+bench_rate() { # SEQUENCES SLOTS
+    "$CHERENKOV_BIN" bench "$STORE" --engine "$ENGINE" --threads "$THREADS" --no-machine --json \
+        --prompt-tokens 10 --tokens "$TOKENS" --sequences "$1" --repetitions 1 --pool-slots "$2" \
         2>/dev/null |
-        awk '/^decode/ { print $5 }'
+        awk -v n="$TOKENS" '/"prefill"/ { part = 0 } /"decode"/ { part = 1 }
+            /"median"/ { gsub(/[^0-9.e+-]/, "", $2); rate[part] = $2 }
+            END { printf "%.3f %.3f\n", n / (10 / rate[0] + n / rate[1]), rate[1] }'
 }
+# The server and bench in turn, so that what the disk's own caches hold is the same for all.
 disk() {
     [ -n "$STORE" ] || return 0
-    local slots=$((512 * 8 * 40 / 100)) one eight
-    one=$(bench_rate 1 $slots) eight=$(bench_rate 8 $slots)
-    gain "disk, full-shape, pool of 40 %" "$STORE" --pool-slots $slots
-    echo "disk: bench gains $(ratio "$eight" "$one") with 8 rows ($eight and $one tok/s);" \
-        "the server has $(ratio "$gained" "$(ratio "$eight" "$one")") of that"
+    local slots=$((512 * 8 * 40 / 100)) i n
+    local -A by name=([s]=server [b]="bench with prompts" [d]="bench, decoding alone")
+    rm -f "$dir"/s1 "$dir"/s8 "$dir"/[bd][18]
+    start "$STORE" --sequences 8 --pool-slots $slots
+    for n in 1 8; do rate $n >/dev/null; done
+    for i in $(seq "$ROUNDS"); do
+        for n in 1 8; do
+            rate $n >>"$dir/s$n"
+            bench_rate $n $slots >"$dir/b"
+            cut -d' ' -f1 "$dir/b" >>"$dir/b$n"
+            cut -d' ' -f2 "$dir/b" >>"$dir/d$n"
+        done
+    done
+    stop
+    for i in s b d; do
+        by[$i]=$(ratio "$(median <"$dir/${i}8")" "$(median <"$dir/${i}1")")
+        echo "disk, full-shape, pool of 40 %, ${name[$i]}: ${by[$i]} times with 8" \
+            "($(median <"$dir/${i}8") and $(median <"$dir/${i}1") tok/s)"
+    done
+    echo "disk: the server has $(ratio "${by[s]}" "${by[b]}") of bench's gain with prompts," \
+        "$(ratio "${by[s]}" "${by[d]}") of that without"
 }
 
 field() { sed -n "s/.*\"$1\":\\([0-9.e+-]*\\).*/\\1/p" "$2"; }
