@@ -4,6 +4,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/mem.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "saves are written as the memory is");
 
 enum { SAVE_SUM_BYTES = 8 };
@@ -19,24 +21,10 @@ static const char magic[8] = "CHKSEQ";
 
 void save_part(struct save_parts *p, void *data, size_t bytes)
 {
-    p->each(p, data, bytes);
+    if (p->piece)
+        p->piece[p->n] = (struct save_piece){data, p->start + p->bytes, bytes};
+    p->n++;
     p->bytes += bytes;
-}
-
-static void each_count(struct save_parts *p, void *data, size_t bytes)
-{
-    (void)p, (void)data, (void)bytes;
-}
-
-static void each_save(struct save_parts *p, void *data, size_t bytes)
-{
-    buf_add(p->out, data, bytes);
-}
-
-static void each_restore(struct save_parts *p, void *data, size_t bytes)
-{
-    if (bytes)
-        memcpy(data, p->from + p->bytes, bytes);
 }
 
 static void all_parts(const struct save_form *f, int n, struct save_parts *p)
@@ -47,28 +35,58 @@ static void all_parts(const struct save_form *f, int n, struct save_parts *p)
 
 static uint64_t save_bytes(const struct save_form *f, int n)
 {
-    struct save_parts p = {.each = each_count};
+    struct save_parts p = {0};
     all_parts(f, n, &p);
     return sizeof(struct save_header) + p.bytes + SAVE_SUM_BYTES;
 }
 
+static int move_on_host(void *seq, const struct save_piece *piece, int n, bool saving,
+                        struct err *e)
+{
+    (void)seq, (void)e;
+    for (int i = 0; i < n; i++)
+        if (piece[i].n)
+            memcpy(saving ? piece[i].bytes : piece[i].part, saving ? piece[i].part : piece[i].bytes,
+                   piece[i].n);
+    return 0;
+}
+
+/* Copies all parts of n tokens to or from the bytes behind a header. */
+static int move_all(const struct save_form *f, int n, char *start, bool saving, struct err *e)
+{
+    struct save_parts p = {0};
+    all_parts(f, n, &p);
+    p = (struct save_parts){.piece = mem_array((size_t)p.n, sizeof *p.piece), .start = start};
+    if (!p.piece)
+        return ERR(e, E_NOMEM, "no memory to list the parts of a sequence");
+    all_parts(f, n, &p);
+    int rc = f->move ? f->move(f->seq, p.piece + 1, p.n - 1, saving, e)
+                     : move_on_host(f->seq, p.piece + 1, p.n - 1, saving, e);
+    rc = rc ? rc : move_on_host(f->seq, p.piece, 1, saving, e); /* the tokens */
+    mem_free(p.piece);
+    return rc;
+}
+
 int save_write(const struct save_form *f, int n, struct buf *out, struct err *e)
 {
-    struct save_parts p = {.each = each_save, .out = out};
     struct save_header h = {.version = f->version,
                             .n = (uint32_t)n,
                             .identity = f->identity,
                             .bytes = save_bytes(f, n)};
-    size_t start = out->len;
-
+    char *at = buf_reserve(out, (size_t)h.bytes);
+    if (!at)
+        return buf_check(out, e);
     memcpy(h.magic, magic, sizeof magic);
-    if (buf_reserve(out, (size_t)h.bytes)) {
-        buf_add(out, &h, sizeof h);
-        all_parts(f, n, &p);
-        uint64_t sum = XXH3_64bits(out->data + start, out->len - start);
-        buf_add(out, &sum, sizeof sum);
-    }
-    return buf_check(out, e);
+    memcpy(at, &h, sizeof h);
+    int rc = move_all(f, n, at + sizeof h, true, e);
+    if (rc)
+        return rc;
+    const size_t summed = (size_t)h.bytes - SAVE_SUM_BYTES;
+    const uint64_t sum = XXH3_64bits(at, summed);
+    memcpy(at + summed, &sum, sizeof sum);
+    out->len += (size_t)h.bytes;
+    out->data[out->len] = '\0';
+    return 0;
 }
 
 /* Everything about the bytes that can be wrong, before the sequence is touched. */
@@ -112,12 +130,12 @@ static int save_check(const struct save_form *f, const char *data, size_t n, str
 int save_read(const struct save_form *f, const void *data, size_t bytes, int *n, struct err *e)
 {
     struct save_header h;
-    struct save_parts p = {.each = each_restore, .from = (const char *)data + sizeof h};
     int rc = save_check(f, data, bytes, e);
     if (rc)
         return rc;
     memcpy(&h, data, sizeof h);
-    all_parts(f, (int)h.n, &p);
-    *n = (int)h.n;
-    return 0;
+    rc = move_all(f, (int)h.n, (char *)data + sizeof h, false, e);
+    if (!rc)
+        *n = (int)h.n;
+    return rc;
 }
