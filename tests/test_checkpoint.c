@@ -80,7 +80,7 @@ static const struct {
     {{NULL, {NULL}}, E_NOTFOUND, "holds no checkpoint"},
     {{NULL, {"model.safetensors", ""}}, E_FORMAT, "holds no tensors"},
     {{"{}", {NULL}}, E_FORMAT, INDEX ".weight_map: is required"},
-    {{"{\"weight_map\":[]}", {NULL}}, E_FORMAT, "want an object, found an array"},
+    {{"{\"weight_map\":[]}", {NULL}}, E_FORMAT, "want an object, found an empty array"},
     {{"{\"weight_map\":{}}", {NULL}}, E_FORMAT, "weight_map: is empty"},
     {{"{\"weight_map\":{\"a\":7}}", {NULL}}, E_FORMAT, "a: want the name of a file beside it"},
     {{"{\"weight_map\":{\"a\":\"../x\"}}", {NULL}}, E_FORMAT, "found ../x"},

@@ -199,7 +199,7 @@ static const struct bad bad[] = {
     {T("\"num_hidden_layers\": 0"), "num_hidden_layers", "from 1"},
     {T("\"num_hidden_layers\": 513"), "num_hidden_layers", "513"},
     {T("\"vocab_size\": 1"), "vocab_size", "from 2"},
-    {T("\"vocab_size\": []"), "vocab_size", "an array"},
+    {T("\"vocab_size\": []"), "vocab_size", "an empty array"},
     {T("\"max_position_embeddings\": 0"), "max_position_embeddings", "from 1"},
     {T("\"rms_norm_eps\": 0"), "rms_norm_eps", "the integer 0"},
     {T("\"rms_norm_eps\": true"), "rms_norm_eps", "true"},

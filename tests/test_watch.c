@@ -86,7 +86,7 @@ static void test_what_is_asked_wrongly(void **state)
     RUN(2, "experts wants the number of a layer", "stats", "experts");
     RUN(2, "'-' is not the number", "stats", "experts", "-");
     RUN(3, "want 0 to 8", "stats", "experts", "99");
-    RUN(3, "no server is there any more", "status", "--socket", "1");
+    RUN(3, "no server listens there", "status", "--socket", "1");
     RUN(2, "dash wants a terminal", "dash");
 }
 

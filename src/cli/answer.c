@@ -18,7 +18,8 @@ void answer_flags_init(struct answer_flags *a, struct flag *rows)
     const struct flag table[ANSWER_FLAGS - MODEL_FLAGS] = {
         {"max-tokens", FLAG_INT, &a->max_tokens, "N",
          "stop after N tokens (until the context is full)", 1, INT32_MAX},
-        {"max-ctx", FLAG_INT, &a->ctx, "N", "tokens of prompt and answer together (8192)", 1,
+        {"max-ctx", FLAG_INT, &a->ctx, "N",
+         "tokens of prompt and answer together (8192, or what the model was made for)", 1,
          INT32_MAX},
         {"temperature", FLAG_REAL, &a->temperature, "T", "0 always takes the likeliest token", 0,
          100},

@@ -222,15 +222,20 @@ static uint64_t device_limit(const struct gpu *g)
 
 static int check_device(struct gpu *g, const size_t room[ROOMS], struct err *e)
 {
-    char r[2][UNITS_ROOM];
+    const int n = g->options.n_sequences;
+    const uint64_t sequences = gpu_sequence_bytes(g, g->options.ctx) * (uint64_t)n;
+    char r[5][UNITS_ROOM];
     uint64_t need = device_bytes(g, room), have = device_limit(g);
     if (need <= have)
         return 0;
     return ERR(
         e, E_LIMIT,
-        "%s of device memory are needed without any expert, and %s gives %s: lower --max-ctx "
-        "or --prefill-chunk, raise --device-memory if it was given, or use --engine cpu",
-        units_bytes(r[0], need), device_about(g->device)->name, units_bytes(r[1], have));
+        "%s of device memory are needed without any expert (%s of weights, %s of scratch, %s "
+        "for %d sequence%s), and %s gives %s: raise --device-memory if it was given, lower "
+        "--max-ctx, --prefill-chunk and --drafts, or use --engine cpu",
+        units_bytes(r[0], need), units_bytes(r[1], need - room[ROOM_LOCAL] - sequences),
+        units_bytes(r[2], room[ROOM_LOCAL]), units_bytes(r[3], sequences), n, n == 1 ? "" : "s",
+        device_about(g->device)->name, units_bytes(r[4], have));
 }
 
 static bool pool_asked(const struct engine_options *o)

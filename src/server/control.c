@@ -99,7 +99,7 @@ int control_connect(const char *path, int *fd, struct err *e)
     if (!why)
         return 0;
     if (why == ECONNREFUSED || why == ENOENT)
-        return ERR(e, E_NOTFOUND, "%s: no server is there any more", path);
+        return ERR(e, E_NOTFOUND, "%s: no server listens there", path);
     errno = why;
     return err_sys(e, "%s: cannot reach the server", path);
 }
