@@ -130,20 +130,21 @@ static void late(void **state)
 }
 
 /* The same with experts on the device, in the pool and on the disk, and copies between all of them
- * under way; lost at each of six starts one after another, so at each kind of start. */
+ * under way: which start is a copy's depends on how fast the disk is, so starts are lost one after
+ * another until there was one of each kind. */
 static void lost_between_tiers(void **state)
 {
     const struct expert_layout *x = &packed.store->manifest.experts;
     struct err e = {0};
     struct engine *g;
-    int copies = 0;
+    int copies = 0, others = 0;
     (void)state;
     assert_ok(engine->open(&packed.w, &options, &g, &e), e);
     options.device_memory =
         engine->counters(g)->device_fixed_bytes + 20 * stream_slot_bytes(packed.store, 4, 0);
     options.pool_slots = x->n_layers * x->E - 30;
     engine->close(g);
-    for (int nth = 92; nth < 98; nth++) {
+    for (int nth = 92; nth < 132 && !(copies && others); nth++) {
         char fault[32];
         snprintf(fault, sizeof fault, "lost:%d", nth);
         err_clear(&e);
@@ -152,8 +153,9 @@ static void lost_between_tiers(void **state)
             print_message("%s: %d, %s\n", fault, rc, e.msg);
         assert_int_equal(rc, -E_IO);
         copies += strstr(e.msg, "starting a copy") != NULL;
+        others += strstr(e.msg, "starting a copy") == NULL;
     }
-    assert_in_range(copies, 1, 5);
+    assert_true(copies && others);
     err_clear(&e);
     assert_ok(live("", got, &e), e);
     aid_same_floats(got, want, (size_t)packed.w.config.vocab, "in three tiers");
