@@ -1,6 +1,7 @@
 /* Fields of a JSON object: see fields.h. */
 #include "server/fields.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,6 +138,7 @@ static int read_one(const struct field *f, const json_t *v, const char *name, vo
                     struct wrong *w)
 {
     void *place = to ? (char *)to + f->at : NULL;
+    assert(to || f->type >= FIELD_ONLY);
     switch (f->type) {
     case FIELD_BOOL:
     case FIELD_SWITCH:

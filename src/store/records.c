@@ -267,7 +267,7 @@ static int check_samples(const struct manifest *m, const struct records *q4,
         return ERR(why, E_FORMAT, "%s: neither %s nor checksums are there to compare it with",
                    r->path, records_file(4));
     uint8_t *room = mem_alloc((size_t)r->stride);
-    int rc = room ? 0 : err_set(why, E_NOMEM, "out of memory checking %s", r->path);
+    int rc = room ? 0 : ERR(why, E_NOMEM, "out of memory checking %s", r->path);
     for (int k = 0; !rc && k < SAMPLES; k++)
         rc = check_sample(m, q4, r, samples[k], room, why);
     mem_free(room);
