@@ -3,4 +3,4 @@
 # engine "cpu", on fewer tokens. Takes any device, software too.
 # Runs in release alone.
 set -u
-exec "$CHERENKOV_BUILD/test_cpu" gpu 40 10
+exec "$CHERENKOV_BUILD/test_cpu" gpu 24 6
