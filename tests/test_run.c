@@ -1,6 +1,6 @@
 /* cherenkov run on the packed demonstration model: greedy answers equal their goldens, settings
- * do what they say, and what makes no sense is refused with the reason. On the reference engine, whose
- * loops take minutes under a sanitizer and run there in other tests.
+ * do what they say, and what makes no sense is refused with the reason. On the reference engine,
+ * whose loops take minutes under a sanitizer and run there in other tests.
  * Runs in release alone. */
 #include "tests/aid_demo.h"
 
