@@ -79,15 +79,6 @@ static const char *string_of(const json_t *v, const char *key)
     return json_string_value(json_object_get(v, key));
 }
 
-/* A member of an object at a place has a value of the wrong kind. */
-static int wrong_in(struct wrong *w, const char *place, const char *key, const json_t *object,
-                    const char *what)
-{
-    char name[PLACE_MAX + 96];
-    snprintf(name, sizeof name, "%s.%s", place, key);
-    return wrong_value(w, name, json_object_get(object, key), what);
-}
-
 /* Ends the message that is being made, if there is something in it. */
 static int flush(struct draft *d, struct wrong *w)
 {
@@ -119,11 +110,11 @@ static int add_use(struct draft *d, const json_t *block, const char *place, stru
     char what[48];
     snprintf(what, sizeof what, "a string of 1 to %d bytes", TOOL_NAME_MAX);
     if (!name || !*name || strlen(name) > TOOL_NAME_MAX)
-        return wrong_in(w, place, "name", block, what);
+        return wrong_member(w, place, "name", json_object_get(block, "name"), what);
     if (!json_is_object(input))
-        return wrong_in(w, place, "input", block, "an object");
+        return wrong_member(w, place, "input", json_object_get(block, "input"), "an object");
     if (id && !json_is_string(id))
-        return wrong_in(w, place, "id", block, "a string");
+        return wrong_member(w, place, "id", json_object_get(block, "id"), "a string");
     if (!d->calls)
         d->calls = json_array();
     json_t *call = json_pack("{s:s, s:s*, s:{s:s, s:O}}", "type", "function", "id",
@@ -181,7 +172,8 @@ static int add_result(struct draft *d, const json_t *block, const char *place, s
     if (fields_read(result_fields, block, place, &r, w))
         return -w->e.code;
     if (!r.id)
-        return wrong_in(w, place, "tool_use_id", block, "a string");
+        return wrong_member(w, place, "tool_use_id", json_object_get(block, "tool_use_id"),
+                            "a string");
     if (r.content && check_text(r.content, place, w))
         return -w->e.code;
     if (flush(d, w))
@@ -229,12 +221,13 @@ static int add_block(struct draft *d, const json_t *block, const char *place, st
         if (fields_read(thought_fields, block, place, NULL, w))
             return -w->e.code;
         if (!text)
-            return wrong_in(w, place, "thinking", block, "a string");
+            return wrong_member(w, place, "thinking", json_object_get(block, "thinking"),
+                                "a string");
         buf_puts(&d->thinking, text);
         return 0;
     }
     if (strcmp(type, "text") == 0 && !string_of(block, "text"))
-        return wrong_in(w, place, "text", block, "a string");
+        return wrong_member(w, place, "text", json_object_get(block, "text"), "a string");
     if (strcmp(type, "text") == 0)
         return fields_read(text_fields, block, place, NULL, w) ? -w->e.code : add_part(d, block, w);
     return WRONG(w, E_UNSUPPORTED, place,
@@ -249,7 +242,7 @@ static int add_message(struct draft *d, const json_t *m, const char *place, stru
     const json_t *content = json_object_get(m, "content");
     json_t *v;
     if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
-        return wrong_in(w, place, "role", m, "user or assistant");
+        return wrong_member(w, place, "role", json_object_get(m, "role"), "user or assistant");
     json_object_foreach((json_t *)m, key,
                         v) if (strcmp(key, "role") != 0 &&
                                strcmp(key, "content") !=
@@ -261,7 +254,8 @@ static int add_message(struct draft *d, const json_t *m, const char *place, stru
         return json_array_append_new(d->out, copy) ? out_of_memory(w) : 0;
     }
     if (!json_is_array(content))
-        return wrong_in(w, place, "content", m, "a string or an array of blocks");
+        return wrong_member(w, place, "content", json_object_get(m, "content"),
+                            "a string or an array of blocks");
     for (size_t i = 0; i < json_array_size(content); i++) {
         char at[PLACE_MAX + 48];
         snprintf(at, sizeof at, "%s.content[%zu]", place, i);

@@ -43,6 +43,14 @@ int wrong_value(struct wrong *w, const char *name, const json_t *v, const char *
                  json_describe(v, room, sizeof room));
 }
 
+int wrong_member(struct wrong *w, const char *place, const char *key, const json_t *v,
+                 const char *what)
+{
+    char name[sizeof w->param];
+    snprintf(name, sizeof name, "%s.%s", place, key);
+    return wrong_value(w, name, v, what);
+}
+
 static int read_bool(const struct field *f, const json_t *v, const char *name, void *to,
                      struct wrong *w)
 {

@@ -50,6 +50,9 @@ int fields_read(const struct field *table, const json_t *object, const char *whe
 void wrong_name(struct wrong *w, const char *name);
 /* A field has a value of the wrong kind: "NAME: want WHAT, found ..."; v NULL: nothing. */
 int wrong_value(struct wrong *w, const char *name, const json_t *v, const char *what);
+/* The same of member `key` of what stands at `place` ("messages[0]"). */
+int wrong_member(struct wrong *w, const char *place, const char *key, const json_t *v,
+                 const char *what);
 /* A failure in w->e of a part that knows no fields is that of this one; failures of the server
  * itself (memory, disk) stay as they are. Where the message has the field's last word in front
  * already, it is there once. -code. */

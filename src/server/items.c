@@ -67,15 +67,6 @@ int items_before(struct kept *responses, const char *id, json_t **items, struct 
 
 /* --- checks --- */
 
-/* A member of what stands at a place has a value of the wrong kind. */
-static int wrong_in(struct wrong *w, const char *place, const char *key, const json_t *v,
-                    const char *what)
-{
-    char name[PLACE_MAX + 64];
-    snprintf(name, sizeof name, "%s.%s", place, key);
-    return wrong_value(w, name, v, what);
-}
-
 /* What a part may have. */
 static const struct field part_fields[] = {
     {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},     {"text", FIELD_HINT, 0, 0, 0, NULL, NULL},
@@ -88,7 +79,7 @@ static int check_text(const json_t *part, const char *key, const char *place, st
 {
     const json_t *v = json_object_get(part, key);
     if (!json_is_string(v))
-        return wrong_in(w, place, key, v, "a string");
+        return wrong_member(w, place, key, v, "a string");
     return fields_read(part_fields, part, place, NULL, w);
 }
 
@@ -196,9 +187,9 @@ static int check_reasoning(const struct item_fields *f, const char *place, struc
 static int check_call(const struct item_fields *f, const char *place, struct wrong *w)
 {
     if (!f->call_id || !f->name)
-        return wrong_in(w, place, f->call_id ? "name" : "call_id", NULL, "a string");
+        return wrong_member(w, place, f->call_id ? "name" : "call_id", NULL, "a string");
     if (!json_is_string(f->arguments))
-        return wrong_in(w, place, "arguments", f->arguments, "the text of a JSON object");
+        return wrong_member(w, place, "arguments", f->arguments, "the text of a JSON object");
     struct err e = {0};
     json_t *arguments = NULL;
     const size_t n = json_string_length(f->arguments);
@@ -207,7 +198,7 @@ static int check_call(const struct item_fields *f, const char *place, struct wro
                    json_is_object(arguments));
     json_decref(arguments);
     if (!good)
-        return wrong_in(w, place, "arguments", f->arguments, "the text of a JSON object");
+        return wrong_member(w, place, "arguments", f->arguments, "the text of a JSON object");
     return 0;
 }
 
@@ -256,12 +247,12 @@ static int add_item(struct kept *responses, json_t *item, const char *place, jso
     if (!json_is_object(item))
         return wrong_value(w, place, item, "an object with a type");
     if (!type && json_object_get(item, "type"))
-        return wrong_in(w, place, "type", json_object_get(item, "type"), "a string");
+        return wrong_member(w, place, "type", json_object_get(item, "type"), "a string");
     if (type && strcmp(type, "item_reference") == 0) {
         if (fields_read(reference_fields, item, place, NULL, w))
             return -w->e.code;
         if (!id)
-            return wrong_in(w, place, "id", json_object_get(item, "id"), "a string");
+            return wrong_member(w, place, "id", json_object_get(item, "id"), "a string");
         if (find_item(responses, id, place, &found, w))
             return -w->e.code;
         return json_array_append_new(items, found) ? out_of_memory(w) : 0;
