@@ -13,9 +13,9 @@
 
 static const char layer_name[] = "VK_LAYER_KHRONOS_validation";
 
-/* The library and its instance are the process's, from the first device to the end: a driver that
- * is unloaded with an instance and loaded with the next takes a little memory that only threads
- * know of, and NVIDIA's finds none left the 26th time. */
+/* The library and its instance are the process's, from the first device to the end. A driver goes
+ * with the last instance and is loaded again for the next, and NVIDIA's can be loaded 25 times:
+ * then there is no static thread-local storage left for it. */
 static struct {
     pthread_mutex_t mutex;
     void *library;

@@ -60,8 +60,7 @@ static int move_all(const struct save_form *f, int n, char *start, bool saving, 
     if (!p.piece)
         return ERR(e, E_NOMEM, "no memory to list the parts of a sequence");
     all_parts(f, n, &p);
-    int rc = f->move ? f->move(f->seq, p.piece + 1, p.n - 1, saving, e)
-                     : move_on_host(f->seq, p.piece + 1, p.n - 1, saving, e);
+    int rc = (f->move ? f->move : move_on_host)(f->seq, p.piece + 1, p.n - 1, saving, e);
     rc = rc ? rc : move_on_host(f->seq, p.piece, 1, saving, e); /* the tokens */
     mem_free(p.piece);
     return rc;
