@@ -19,14 +19,14 @@ run_one() {
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
     if [ $rc -eq 0 ]; then
-        echo "ok    fuzz_$stem: ${runs:-?} executions, ${rate:-?}/s"
+        echo "ok    fuzz_$stem: ${runs:-?} executions, ${rate:-?}/s" >"$log.shown"
         echo "${runs:-0}" >"$DIR/$stem.passed"
     else
         : >"$DIR/$stem.failed"
         echo "FAIL  fuzz_$stem (exit $rc), input kept in $seeds:" >"$log.shown"
         tail -n 40 "$log" >>"$log.shown"
-        cat "$log.shown"
     fi
+    echo "$log.shown"
 }
 
 if [ "${1:-}" = --one ]; then
@@ -46,7 +46,7 @@ for f in fuzz/fuzz_*.c; do
     [ -f "$f" ] || continue
     [ -z "$T" ] || [ "$T" = "$stem" ] || continue
     echo "$stem"
-done | xargs -r -P "$J" -n 1 "$0" --one "$seconds"
+done | xargs -r -P "$J" -n 1 "$0" --one "$seconds" | xargs -r -n 1 cat
 passed=$(ls "$DIR" | grep -c '\.passed$')
 failed=$(ls "$DIR" | grep -c '\.failed$')
 runs=$(cat "$DIR"/*.passed 2>/dev/null | awk '{ n += $1 } END { print n + 0 }')

@@ -20,7 +20,7 @@ if [ "${1:-}" = --one ]; then
     esac
     : >"$DIR/$name.$said"
     echo "npm $name $said" >>"$DIR/$name.log"
-    cat "$DIR/$name.log"
+    echo "$DIR/$name.log"
     exit 0
 fi
 
@@ -43,7 +43,7 @@ trap 'rm -rf "$DIR"' EXIT
 for script in tests/npm/*.mjs; do
     [ -z "$T" ] || [ "$T" = "$(basename "$script" .mjs)" ] || continue
     echo "$script"
-done | xargs -r -P "$(getconf _NPROCESSORS_ONLN)" -n 1 tests/npm/run.sh --one
+done | xargs -r -P "$(getconf _NPROCESSORS_ONLN)" -n 1 tests/npm/run.sh --one | xargs -r -n 1 cat
 passed=$(ls "$DIR" | grep -c '\.passed$')
 failed=$(ls "$DIR" | grep -c '\.failed$')
 skipped=$(ls "$DIR" | grep -c '\.skipped$')
