@@ -2,6 +2,7 @@
  * fails, reads slowly or comes too late beside them; and prompts that begin alike are fed once. */
 #include "tests/aid_test.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -308,6 +309,40 @@ static void test_slow_reader(void **state)
     bench_close(&b);
 }
 
+/* How often a ticket woke whoever follows it. */
+struct woken {
+    atomic_int n, over;
+};
+
+static void on_wake(void *ctx, bool over)
+{
+    struct woken *w = ctx;
+    atomic_fetch_add(&w->n, 1);
+    atomic_fetch_add(&w->over, over);
+}
+
+static void test_wakes(void **state)
+{
+    (void)state;
+    static struct said got;
+    struct woken woken = {0};
+    struct bench b;
+    int32_t ids[CTX];
+    const struct schedule_options o = {.backlog = 100};
+    bench_open(&b, &o);
+    struct request r = request_of(5, ids);
+    r.max_tokens = 50;
+    r.wake = on_wake;
+    r.wake_ctx = &woken;
+    struct ticket *t = ask(&b, &r);
+    assert_true(schedule_idle(b.s, 60)); /* nothing is taken before all tokens are there */
+    hear(t, &got);
+    assert_int_equal(got.n, 50);
+    assert_int_equal(atomic_load(&woken.n), 2);
+    assert_int_equal(atomic_load(&woken.over), 1);
+    bench_close(&b);
+}
+
 /* A request that comes to a bad token fails, and no other. */
 static void test_failing_neighbour(void **state)
 {
@@ -528,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_full_and_drain),
         cmocka_unit_test(test_close_while_busy),
         cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_wakes),
         cmocka_unit_test(test_failing_neighbour),
         cmocka_unit_test(test_failing_neighbour_sharing),
         cmocka_unit_test(test_lost_engine),

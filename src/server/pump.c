@@ -1,14 +1,24 @@
 /* The thread that carries answers from tickets to clients: see reply.h. It waits for nobody: a
- * ticket that has nothing is left, and a client that does not read is lost. */
+ * ticket that has nothing is left, and a client that does not read is lost.
+ *
+ * It goes in rounds: one takes all that woke, and begins ROUND_NS behind the beginning of the last,
+ * or sooner if something is to be carried at once. A token that comes after a rest is carried when
+ * it comes; of a model that is faster than that, several go with one waking of this thread, the
+ * connection's and the client. */
 #include "server/reply_inside.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
+
+enum { ROUND_NS = 8000000 };
 
 struct pump {
     pthread_mutex_t lock; /* guards all below, and live, listed and next of replies */
     pthread_cond_t more;
     struct reply *first, *last; /* that woke */
+    bool at_once;               /* the next round does not wait */
+    uint64_t round_ns;          /* when the next begins otherwise */
     int n_replies;
     bool stop;
     struct thread thread;
@@ -23,7 +33,7 @@ int pump_open(struct pump **out, struct err *e)
     if (!p)
         return ERR(e, E_NOMEM, "no memory for the server");
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->more, NULL);
+    thread_cond_init(&p->more);
     if (thread_start(&p->thread, run, p, e)) {
         mem_free(p);
         return -e->code;
@@ -76,14 +86,15 @@ void pump_begin(struct pump *p, struct reply *r)
     pthread_cond_signal(&p->more);
 }
 
-void pump_wake(struct pump *p, struct reply *r)
+void pump_wake(struct pump *p, struct reply *r, bool at_once)
 {
     pthread_mutex_lock(&p->lock);
-    const bool wakes = r->live && !r->listed;
-    if (wakes)
+    const bool first = r->live && !p->first; /* otherwise the pump knows when to look */
+    if (r->live && !r->listed)
         list(p, r);
+    p->at_once |= r->live && at_once;
     pthread_mutex_unlock(&p->lock);
-    if (wakes)
+    if (first || at_once)
         pthread_cond_signal(&p->more);
 }
 
@@ -112,12 +123,23 @@ void pump_end(struct pump *p, struct reply *r)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Until something is listed and the next round may begin. With the lock held. */
+static void rest(struct pump *p)
+{
+    while (!p->first && !p->stop)
+        pthread_cond_wait(&p->more, &p->lock);
+    while (!p->at_once && !p->stop && clock_ns() < p->round_ns)
+        thread_wait_until(&p->more, &p->lock, p->round_ns);
+    p->at_once = false;
+    p->round_ns = clock_ns() + ROUND_NS;
+}
+
 /* The next that woke; NULL at the end. */
 static struct reply *next(struct pump *p)
 {
     pthread_mutex_lock(&p->lock);
     while (!p->first && !p->stop)
-        pthread_cond_wait(&p->more, &p->lock);
+        rest(p);
     struct reply *r = p->first;
     if (r)
         unlist(p, r);

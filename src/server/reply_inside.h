@@ -6,8 +6,9 @@
 
 /* pump.c */
 void pump_begin(struct pump *p, struct reply *r); /* all is ready: the pump may touch it */
-void pump_wake(struct pump *p, struct reply *r);  /* from any thread; never waits */
-void pump_end(struct pump *p, struct reply *r);   /* nobody wakes it any more */
+/* From any thread; never waits. at_once: not only at the pump's next round. */
+void pump_wake(struct pump *p, struct reply *r, bool at_once);
+void pump_end(struct pump *p, struct reply *r); /* nobody wakes it any more */
 
 /* reply.c: takes what its tickets have. On the pump's thread. */
 void reply_advance(struct reply *r);

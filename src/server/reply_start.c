@@ -17,7 +17,7 @@ static void on_gone(void *ctx)
 {
     struct reply *r = ctx;
     atomic_store(&r->gone, true);
-    pump_wake(r->server->pump, r);
+    pump_wake(r->server->pump, r, true);
 }
 
 static void on_drop(void *ctx)
@@ -25,10 +25,10 @@ static void on_drop(void *ctx)
     reply_free(ctx);
 }
 
-static void on_wake(void *ctx)
+static void on_wake(void *ctx, bool over)
 {
     struct reply *r = ctx;
-    pump_wake(r->server->pump, r);
+    pump_wake(r->server->pump, r, over);
 }
 
 static const struct exchange_owner owner = {on_gone, on_drop};

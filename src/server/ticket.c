@@ -140,7 +140,7 @@ static bool append(struct ticket *t, struct event_node *n)
     t->last = n;
     t->n_events++;
     pthread_cond_broadcast(&t->changed);
-    return t->n_events == 1 && t->r.wake;
+    return t->r.wake && (t->n_events == 1 || t->over);
 }
 
 static bool take(struct ticket *t, struct event *out)
@@ -183,7 +183,7 @@ int ticket_put(struct ticket *t, const struct given *given, const char *text, si
     const bool full = t->n_events >= t->backlog, wakes = !full && append(t, n);
     pthread_mutex_unlock(&t->lock);
     if (wakes) /* who wakes asks for the lock; the ticket is there until ticket_end */
-        t->r.wake(t->r.wake_ctx);
+        t->r.wake(t->r.wake_ctx, false);
     if (!full)
         return 0;
     mem_free(n);
@@ -199,7 +199,7 @@ void ticket_end(struct ticket *t, const struct ending *ending)
     const bool wakes = append(t, t->end);
     t->end = NULL;
     if (wakes) /* behind the lock it may be closed */
-        t->r.wake(t->r.wake_ctx);
+        t->r.wake(t->r.wake_ctx, true);
     pthread_mutex_unlock(&t->lock);
 }
 

@@ -37,9 +37,9 @@ struct request {
     int top_logprobs;                    /* 0..SAMPLE_TOP_MAX of the likeliest tokens besides */
     const struct constraint *constraint; /* or NULL */
     int drafts; /* at most so many a step; -1: as the scheduler was opened */
-    /* Called from the worker when there is something to take and there was nothing before; must
-     * not wait, nor call anything of the ticket. May be NULL. */
-    void (*wake)(void *ctx);
+    /* Called from the worker when there is something to take and there was nothing before, and at
+     * the end, with over; must not wait, nor call anything of the ticket. May be NULL. */
+    void (*wake)(void *ctx, bool over);
     void *wake_ctx;
 };
 
