@@ -15,6 +15,13 @@
 #include "base/file.h"
 #include "base/mem.h"
 
+/* Who runs the tests may ignore these, as nohup and a script's & do, and programs would too. */
+__attribute__((constructor)) static void hear_signals(void)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
+}
+
 char *aid_tmpdir(void)
 {
     const char *base = getenv("TMPDIR");

@@ -306,6 +306,58 @@ static void test_waits_for_input(void **state)
     close(fd[0]);
 }
 
+/* Runs what raises signals in a process of its own: its exit status, or 128 and the signal. */
+static int status_of(void (*run)(void))
+{
+    int status;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_IGN);
+        signal(SIGHUP, SIG_IGN);
+        run();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void command_with_ignored_signals(void)
+{
+    interrupt_catch();
+    interrupt_catch_always();
+    raise(SIGINT);
+    raise(SIGHUP);
+    if (interrupt_asked())
+        _exit(1);
+    raise(SIGTERM);
+    if (!interrupt_final())
+        _exit(2);
+}
+
+static void service_with_ignored_signals(void)
+{
+    interrupt_catch_service();
+    raise(SIGINT);
+    raise(SIGHUP);
+    if (interrupt_asked() || interrupt_wait() != INTERRUPT_RELOAD)
+        _exit(1);
+    raise(SIGTERM);
+    if (interrupt_wait() != INTERRUPT_STOP)
+        _exit(2);
+    raise(SIGINT); /* nor does it end what stops */
+    raise(SIGTERM);
+}
+
+/* A job that a script put in the background has SIGINT ignored, under nohup SIGHUP too: a Ctrl-C
+ * at the terminal, meant for another program, ended the job. */
+static void test_ignored_signals_stay_ignored(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(command_with_ignored_signals), 0);
+    assert_int_equal(status_of(service_with_ignored_signals), 128 + SIGTERM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_joins),
         cmocka_unit_test(test_os_figures),
         cmocka_unit_test(test_waits_for_input),
+        cmocka_unit_test(test_ignored_signals_stay_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,55 +19,51 @@ static void on_signal(int number)
     atomic_store(&asked_now, true);
 }
 
-static void on_service_signal(int number)
-{
-    atomic_store(number == SIGHUP ? &reload_now : &asked_now, true);
-    if (number != SIGHUP) { /* the next one is final, whichever of the two it is */
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
-    }
-    sem_post(&service);
-}
-
 /* No SA_RESTART: reads and writes are retried by file.c, and a wait at a terminal should end. */
-static void take_by(void (*handler)(int), int number, int flags)
+static void take(void (*handler)(int), int number, int flags)
 {
     struct sigaction a = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&a.sa_mask);
     sigaction(number, &a, NULL);
 }
 
-static void take(int number, int flags)
-{
-    take_by(on_signal, number, flags);
-}
-
-static void take_unless_ignored(int number, int flags)
+static void take_unless_ignored(void (*handler)(int), int number, int flags)
 {
     struct sigaction was;
     if (sigaction(number, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-        take(number, flags);
+        take(handler, number, flags);
+}
+
+static void on_service_signal(int number)
+{
+    atomic_store(number == SIGHUP ? &reload_now : &asked_now, true);
+    if (number != SIGHUP) { /* the next one is final, whichever of the two it is */
+        take_unless_ignored(SIG_DFL, SIGINT, 0);
+        take_unless_ignored(SIG_DFL, SIGTERM, 0);
+    }
+    sem_post(&service);
 }
 
 void interrupt_catch(void)
 {
-    take(SIGINT, SA_RESETHAND);
-    take(SIGTERM, SA_RESETHAND);
-    take_unless_ignored(SIGHUP, SA_RESETHAND);
+    take_unless_ignored(on_signal, SIGINT, SA_RESETHAND);
+    take_unless_ignored(on_signal, SIGTERM, SA_RESETHAND);
+    take_unless_ignored(on_signal, SIGHUP, SA_RESETHAND);
 }
 
 void interrupt_catch_always(void)
 {
     interrupt_catch();
-    take(SIGINT, 0);
+    take_unless_ignored(on_signal, SIGINT, 0);
 }
 
+/* A reload ends nothing, so nohup, which is against an end, does not keep it off. */
 void interrupt_catch_service(void)
 {
     sem_init(&service, 0, 0);
-    take_by(on_service_signal, SIGINT, SA_RESETHAND);
-    take_by(on_service_signal, SIGTERM, SA_RESETHAND);
-    take_by(on_service_signal, SIGHUP, 0);
+    take_unless_ignored(on_service_signal, SIGINT, SA_RESETHAND);
+    take_unless_ignored(on_service_signal, SIGTERM, SA_RESETHAND);
+    take(on_service_signal, SIGHUP, 0);
 }
 
 enum interrupt_event interrupt_wait(void)

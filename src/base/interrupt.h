@@ -1,7 +1,7 @@
 /* A wish to stop. Ctrl-C (SIGINT), SIGTERM and a terminal that goes away (SIGHUP) raise a flag;
  * long work asks for it between two steps and ends with E_INTERRUPTED, so that files stay in a
- * state the program can go on from. A SIGHUP that was ignored from the start (nohup) stays
- * ignored. */
+ * state the program can go on from. One that was ignored from the start (nohup, the background of a
+ * shell without job control) stays ignored. */
 #ifndef BASE_INTERRUPT_H
 #define BASE_INTERRUPT_H
 
@@ -15,7 +15,7 @@ void interrupt_catch(void);
  * signals raises it for good, whatever interrupt_set says, and makes interrupt_final true. */
 void interrupt_catch_always(void);
 /* For a service: the first SIGINT or SIGTERM raises the flag, a second one ends the program; SIGHUP
- * asks for a reload. interrupt_wait sleeps until one of them comes. */
+ * asks for a reload, even where it was ignored. interrupt_wait sleeps until one of them comes. */
 void interrupt_catch_service(void);
 enum interrupt_event { INTERRUPT_STOP, INTERRUPT_RELOAD };
 enum interrupt_event interrupt_wait(void);
