@@ -254,6 +254,16 @@ int os_pages_take(size_t bytes, struct os_pages *out, struct err *e)
     return 0;
 }
 
+/* Whole pages inside of it alone: what is around them is another's. */
+void os_prefer_huge(void *p, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = ((uintptr_t)p + page - 1) / page * page;
+    const uintptr_t to = ((uintptr_t)p + bytes) / page * page;
+    if (to > from && to - from >= OS_PAGES_ALIGN)
+        madvise((void *)from, to - from, MADV_HUGEPAGE);
+}
+
 void os_pages_free(struct os_pages *p)
 {
     if (p->data)

@@ -58,5 +58,8 @@ struct os_pages {
 /* bytes 0: data NULL. E_NOMEM. */
 int os_pages_take(size_t bytes, struct os_pages *out, struct err *e);
 void os_pages_free(struct os_pages *p); /* zeros are fine */
+/* Large memory that is about to be filled: in huge pages, which are a fault for 2 MiB where others
+ * are one for 4 KiB. A hint. */
+void os_prefer_huge(void *p, size_t bytes);
 
 #endif

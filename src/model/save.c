@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "base/os.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "saves are written as the memory is");
 
@@ -75,6 +76,7 @@ int save_write(const struct save_form *f, int n, struct buf *out, struct err *e)
     char *at = buf_reserve(out, (size_t)h.bytes);
     if (!at)
         return buf_check(out, e);
+    os_prefer_huge(at, (size_t)h.bytes);
     memcpy(h.magic, magic, sizeof magic);
     memcpy(at, &h, sizeof h);
     int rc = move_all(f, n, at + sizeof h, true, e);
