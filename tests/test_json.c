@@ -206,6 +206,63 @@ static void test_values_that_lack_something(void **state)
     json_decref(v);
 }
 
+/* jansson prints 0.1 with 17 digits; strings are left as they are, whatever is in them. */
+static void test_reals_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"0.1", "0.1"},
+        {"[0.1,-0.3,1.0,5.0e-324]", "[0.1,-0.3,1.0,4.94065645841247e-324]"},
+        {"[3,-7,9007199254740993,123456789012345678]",
+         "[3,-7,9007199254740993,123456789012345678]"},
+        {"[0.30000000000000004,1e300,1e-7,123456789.123]",
+         "[0.30000000000000004,1e+300,1e-07,123456789.123]"},
+        {"{\"0.10000000000000001\":\"a\\\"0.10000000000000001\\\\\",\"b\":[0.7,{\"c\":2.5}]}",
+         "{\"0.10000000000000001\":\"a\\\"0.10000000000000001\\\\\",\"b\":[0.7,{\"c\":2.5}]}"},
+        {"\"0.10000000000000001\"", "\"0.10000000000000001\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err e = {0};
+        struct buf out = BUF_INIT;
+        json_t *v = parse(cases[i].text);
+        buf_puts(&out, "0.10000000000000001 "); /* what was there stays */
+        assert_ok(json_print(v, JSON_COMPACT | JSON_ENCODE_ANY, &out, &e), e);
+        assert_string_equal(buf_str(&out) + 20, cases[i].want);
+        assert_int_equal(out.len, strlen(buf_str(&out)));
+        assert_memory_equal(out.data, "0.10000000000000001 ", 20);
+        json_decref(v);
+        buf_free(&out);
+    }
+}
+
+/* Any number reads back as it was. */
+static void test_reals_read_back(void **state)
+{
+    (void)state;
+    uint64_t bits = 0x9E3779B97F4A7C15u;
+    for (int i = 0; i < 20000; i++) {
+        double x, y;
+        struct err e = {0};
+        struct buf out = BUF_INIT;
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        memcpy(&x, &bits, sizeof x);
+        x = i % 2 ? (double)(float)x : x;
+        json_t *v = json_real(x), *back; /* NULL: not finite */
+        if (!v)
+            continue;
+        assert_ok(json_print(v, JSON_ENCODE_ANY, &out, &e), e);
+        back = parse(buf_str(&out));
+        assert_true(json_is_real(back));
+        y = json_real_value(back);
+        assert_memory_equal(&x, &y, sizeof x);
+        json_decref(v);
+        json_decref(back);
+        buf_free(&out);
+    }
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -238,6 +295,8 @@ int main(void)
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_no_memory_for_a_long_string),
         cmocka_unit_test(test_values_that_lack_something),
+        cmocka_unit_test(test_reals_are_short),
+        cmocka_unit_test(test_reals_read_back),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,9 +40,21 @@ static void test_seconds(void **state)
     assert_string_equal(units_seconds(room, 7500), "2 h 5 min");
 }
 
+static void test_real(void **state)
+{
+    (void)state;
+    char room[UNITS_ROOM];
+    assert_string_equal(units_real(room, 0), "0");
+    assert_string_equal(units_real(room, -7), "-7");
+    assert_string_equal(units_real(room, 0.1), "0.1");
+    assert_string_equal(units_real(room, 0.1 + 0.2), "0.30000000000000004");
+    assert_string_equal(units_real(room, 1e20), "1e+20");
+    assert_string_equal(units_real(room, -1.7976931348623157e308), "-1.7976931348623157e+308");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_count), cmocka_unit_test(test_bytes),
-                                       cmocka_unit_test(test_seconds)};
+                                       cmocka_unit_test(test_seconds), cmocka_unit_test(test_real)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

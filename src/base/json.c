@@ -5,10 +5,12 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/units.h"
 #include "base/utf8.h"
 
 enum {
@@ -342,9 +344,59 @@ static int append(const char *text, size_t n, void *out)
     return 0;
 }
 
+/* The length of the string, quotes and all, that begins at a quote. */
+static size_t string_len(const char *text)
+{
+    size_t n = 1;
+    while (text[n] != '"')
+        n += text[n] == '\\' ? 2 : 1;
+    return n + 1;
+}
+
+/* A number of text in fewer digits, in its place, if it reads back as the same. */
+static size_t shorten_number(char *text, size_t n)
+{
+    char room[UNITS_ROOM], *end;
+    if (!memchr(text, '.', n))
+        return n;
+    units_real(room, strtod(text, &end));
+    if (end != text + n) /* a locale's point is another */
+        return n;
+    const char *tail = strpbrk(room, ".e") ? "" : ".0";
+    const size_t len = strlen(room) + strlen(tail);
+    if (len >= n)
+        return n;
+    memcpy(text, room, strlen(room));
+    memcpy(text + strlen(room), tail, strlen(tail));
+    return len;
+}
+
+/* jansson prints all reals with as many digits as one of them may need. Text from `to` on gets the
+ * fewest that read back as the same: 0.1 for 0.10000000000000001. */
+static void shorten_numbers(struct buf *b, size_t to)
+{
+    static const char numeric[] = "+-.0123456789eE";
+    for (size_t i = to, n; i < b->len; i += n) {
+        const bool number = b->data[i] == '-' || (b->data[i] >= '0' && b->data[i] <= '9');
+        n = number ? strspn(b->data + i, numeric) : b->data[i] == '"' ? string_len(b->data + i) : 1;
+        const size_t len = number ? shorten_number(b->data + i, n) : n;
+        if (to != i)
+            memmove(b->data + to, b->data + i, len);
+        to += len;
+    }
+    if (b->data) {
+        b->len = to;
+        b->data[to] = '\0';
+    }
+}
+
 int json_print(const json_t *v, size_t flags, struct buf *out, struct err *e)
 {
+    const size_t before = out->len;
     if (json_dump_callback(v, append, out, flags))
         return ERR(e, E_NOMEM, "out of memory printing JSON");
-    return buf_check(out, e);
+    if (buf_check(out, e))
+        return -e->code;
+    shorten_numbers(out, before);
+    return 0;
 }

@@ -43,7 +43,7 @@ int json_field_arr(const json_t *obj, const char *where, const char *key, bool n
                    struct err *e);
 
 /* Appends the text of v to out, in the form that flags ask for (JSON_INDENT(2), JSON_COMPACT,
- * ...). */
+ * ...), reals in the fewest digits that read back as the same. */
 int json_print(const json_t *v, size_t flags, struct buf *out, struct err *e);
 
 /* "a string", "the integer 7", "null"...: what a message says was found. */

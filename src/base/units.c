@@ -2,6 +2,7 @@
 #include "base/units.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *units_count(char room[UNITS_ROOM], uint64_t n)
@@ -47,5 +48,15 @@ const char *units_seconds(char room[UNITS_ROOM], double time)
     else
         snprintf(room, UNITS_ROOM, "%llu h %d min", (unsigned long long)(s / 3600),
                  (int)(s % 3600 / 60));
+    return room;
+}
+
+const char *units_real(char room[UNITS_ROOM], double x)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(room, UNITS_ROOM, "%.*g", digits, x);
+        if (strtod(room, NULL) == x)
+            break;
+    }
     return room;
 }

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/units.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, NAME_ROOM = 64, VALUE_ROOM = 64, LINES_BACK_MAX = 100 };
 
@@ -82,8 +83,7 @@ static int set_one(const struct reading *r, const struct flag *g, const config_s
         snprintf(text, sizeof text, "%lld", config_setting_get_int64(s));
         return set_text(r, g, text, e);
     case CONFIG_TYPE_FLOAT:
-        snprintf(text, sizeof text, "%.17g", config_setting_get_float(s));
-        return set_text(r, g, text, e);
+        return set_text(r, g, units_real(text, config_setting_get_float(s)), e);
     case CONFIG_TYPE_STRING:
         return set_text(r, g, config_setting_get_string(s), e);
     default:
@@ -295,13 +295,8 @@ static void print_list(const struct flag_list *l, struct buf *out)
 
 static void print_real(double v, struct buf *out)
 {
-    char text[VALUE_ROOM];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        double again;
-        if (sscanf(text, "%lf", &again) == 1 && again == v)
-            break;
-    }
+    char text[UNITS_ROOM];
+    units_real(text, v);
     buf_printf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 

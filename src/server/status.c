@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/os.h"
+#include "base/units.h"
 #include "server/server_inside.h"
 
 enum { LIST_MAX = 256 };
@@ -34,9 +35,11 @@ struct metric {
 
 static void print(const struct metric *m, size_t n, struct buf *out)
 {
+    char room[UNITS_ROOM];
     for (size_t i = 0; i < n; i++)
-        buf_printf(out, "# HELP cherenkov_%s %s\n# TYPE cherenkov_%s %s\ncherenkov_%s %.17g\n",
-                   m[i].name, m[i].help, m[i].name, m[i].type, m[i].name, m[i].value);
+        buf_printf(out, "# HELP cherenkov_%s %s\n# TYPE cherenkov_%s %s\ncherenkov_%s %s\n",
+                   m[i].name, m[i].help, m[i].name, m[i].type, m[i].name,
+                   units_real(room, m[i].value));
 }
 
 static void print_schedule(struct schedule *schedule, struct buf *out)
