@@ -139,48 +139,31 @@ static const struct field result_fields[] = {
 };
 #undef AT
 
-/* What a tool gave, as text parts or text; that of one that failed says so to the model, whose
- * template has no other place for it. For json_decref. */
-static json_t *result_content(const struct result *r)
-{
-    json_t *parts;
-    if (!r->failed)
-        return r->content ? json_incref((json_t *)r->content) : json_string("");
-    if (!json_is_array(r->content)) {
-        const char *text = json_string_value(r->content);
-        return json_sprintf("Error: %s", text ? text : "");
-    }
-    parts = json_copy((json_t *)r->content);
-    json_array_insert_new(parts, 0, json_pack("{s:s, s:s}", "type", "text", "text", "Error: "));
-    return parts;
-}
-
-/* Text parts are checked where their places are known as the client has them. */
-static int check_text(const json_t *content, const char *place, struct wrong *w)
-{
-    struct buf text = BUF_INIT;
-    char at[PLACE_MAX + 64];
-    snprintf(at, sizeof at, "%s.content", place);
-    const int rc = messages_text(content, at, &text, w);
-    buf_free(&text);
-    return rc;
-}
-
+/* What a tool gave, as text; that of one that failed says so to the model, whose template has no
+ * other place for it. */
 static int add_result(struct draft *d, const json_t *block, const char *place, struct wrong *w)
 {
+    char at[PLACE_MAX + 64];
+    struct buf text = BUF_INIT;
     struct result r = {0};
     if (fields_read(result_fields, block, place, &r, w))
         return -w->e.code;
     if (!r.id)
         return wrong_member(w, place, "tool_use_id", json_object_get(block, "tool_use_id"),
                             "a string");
-    if (r.content && check_text(r.content, place, w))
-        return -w->e.code;
-    if (flush(d, w))
-        return -w->e.code;
-    json_t *m = json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", r.id, "content",
-                          result_content(&r));
-    return json_array_append_new(d->out, m) ? out_of_memory(w) : 0;
+    snprintf(at, sizeof at, "%s.content", place);
+    if (r.failed)
+        buf_puts(&text, "Error: ");
+    int rc = r.content ? messages_text(r.content, at, &text, w) : 0;
+    rc = rc ? rc : flush(d, w);
+    if (!rc) {
+        json_t *m = text.failed ? NULL
+                                : json_pack("{s:s, s:s, s:s%}", "role", "tool", "tool_call_id",
+                                            r.id, "content", buf_str(&text), text.len);
+        rc = json_array_append_new(d->out, m) ? out_of_memory(w) : 0;
+    }
+    buf_free(&text);
+    return rc;
 }
 
 /* What other blocks have besides what is read of them. */
