@@ -122,6 +122,13 @@ static int add_use(struct draft *d, const json_t *block, const char *place, stru
     return json_array_append_new(d->calls, call) ? out_of_memory(w) : 0;
 }
 
+/* What any block may have. */
+static const struct field block_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
 struct result {
     const char *id;
     const json_t *content;
@@ -130,11 +137,10 @@ struct result {
 
 #define AT(member) offsetof(struct result, member)
 static const struct field result_fields[] = {
-    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"block", FIELD_TABLE, 0, 0, 0, NULL, block_fields},
     {"tool_use_id", FIELD_STRING, AT(id), 0, 0, NULL, NULL},
     {"content", FIELD_VALUE, AT(content), 0, 0, NULL, NULL},
     {"is_error", FIELD_BOOL, AT(failed), 0, 0, NULL, NULL},
-    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 #undef AT
@@ -168,24 +174,21 @@ static int add_result(struct draft *d, const json_t *block, const char *place, s
 
 /* What other blocks have besides what is read of them. */
 static const struct field text_fields[] = {
-    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"block", FIELD_TABLE, 0, 0, 0, NULL, block_fields},
     {"text", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"citations", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 static const struct field thought_fields[] = {
-    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"block", FIELD_TABLE, 0, 0, 0, NULL, block_fields},
     {"thinking", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"signature", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 static const struct field use_fields[] = {
-    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},   {"id", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"name", FIELD_HINT, 0, 0, 0, NULL, NULL},   {"input", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {"caller", FIELD_HINT, 0, 0, 0, NULL, NULL}, {"cache_control", FIELD_HINT, 0, 0, 0, NULL, NULL},
-    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"block", FIELD_TABLE, 0, 0, 0, NULL, block_fields}, {"id", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"name", FIELD_HINT, 0, 0, 0, NULL, NULL},           {"input", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"caller", FIELD_HINT, 0, 0, 0, NULL, NULL},         {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 
 static int add_block(struct draft *d, const json_t *block, const char *place, struct wrong *w)
@@ -219,18 +222,20 @@ static int add_block(struct draft *d, const json_t *block, const char *place, st
                  place, type, d->role);
 }
 
+static const struct field message_fields[] = {
+    {"role", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"content", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
 static int add_message(struct draft *d, const json_t *m, const char *place, struct wrong *w)
 {
-    const char *role = string_of(m, "role"), *key;
+    const char *role = string_of(m, "role");
     const json_t *content = json_object_get(m, "content");
-    json_t *v;
     if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
         return wrong_member(w, place, "role", json_object_get(m, "role"), "user or assistant");
-    json_object_foreach((json_t *)m, key,
-                        v) if (strcmp(key, "role") != 0 &&
-                               strcmp(key, "content") !=
-                                   0) return WRONG(w, E_FORMAT, place,
-                                                   "%s.%.40s: there is no such field", place, key);
+    if (fields_read(message_fields, m, place, NULL, w))
+        return -w->e.code;
     d->role = role;
     if (json_is_string(content)) {
         json_t *copy = json_pack("{s:s, s:O}", "role", role, "content", content);
