@@ -340,33 +340,36 @@ static void refuse_method(struct exchange *x)
     refuse_with(x, 405, why);
 }
 
-/* The key a client shows: "Authorization: Bearer KEY" or "x-api-key: KEY". */
-static bool allowed(struct server *s, const struct exchange *x)
+/* The key a client shows: "Authorization: Bearer KEY" or "x-api-key: KEY"; or NULL. */
+static const char *key_of(const struct exchange *x)
 {
     static const char bearer[] = "Bearer "; /* in any case, as every scheme */
     const char *key = exchange_header(x, "Authorization");
     if (key && strncasecmp(key, bearer, strlen(bearer)) == 0)
-        key += strlen(bearer) + strspn(key + strlen(bearer), " ");
-    else
-        key = exchange_header(x, "x-api-key");
-    pthread_rwlock_rdlock(&s->lock);
-    const bool ok = s->keys.n == 0 || keys_match(&s->keys, key);
-    pthread_rwlock_unlock(&s->lock);
-    return ok;
+        return key + strlen(bearer) + strspn(key + strlen(bearer), " ");
+    return exchange_header(x, "x-api-key");
 }
 
-/* Without keys: not for pages of other origins. A name is looked at where only this machine can be
- * the client; others may call the server as they like. */
-static bool is_foreign(struct server *s, const struct exchange *x)
+/* A page of another origin. A name is looked at where only this machine can be the client; others
+ * may call the server as they like. */
+static bool is_foreign(const struct server *s, const struct exchange *x)
 {
     static const char loopback[] = "http://127.";
     const char *host = exchange_header(x, "Host");
     const bool here = strncmp(buf_str(&s->address), loopback, strlen(loopback)) == 0;
+    return !browser_may_ask(exchange_header(x, "Origin"), host, s->o.cors) ||
+           (here && !s->o.cors && !browser_host_is_local(host));
+}
+
+/* 0: comes in. 401: shows none of the keys. 403: there are no keys, and it is foreign. */
+static int access_status(struct server *s, const struct exchange *x)
+{
     pthread_rwlock_rdlock(&s->lock);
-    const bool open = s->keys.n == 0;
+    const bool keyless = s->keys.n == 0, match = keys_match(&s->keys, key_of(x));
     pthread_rwlock_unlock(&s->lock);
-    return open && (!browser_may_ask(exchange_header(x, "Origin"), host, s->o.cors) ||
-                    (here && !s->o.cors && !browser_host_is_local(host)));
+    if (keyless)
+        return is_foreign(s, x) ? 403 : 0;
+    return match ? 0 : 401;
 }
 
 /* A browser asks whether a page of another origin may send its request. */
@@ -405,6 +408,7 @@ static void handle(void *ctx, struct exchange *x)
 {
     struct server *s = ctx;
     bool known;
+    int denied;
     const struct route *r = find(x, &known);
     (void)json_starved(); /* what was of another request */
     if (s->o.cors && strcmp(exchange_method(x), "OPTIONS") == 0)
@@ -413,13 +417,13 @@ static void handle(void *ctx, struct exchange *x)
         refuse_method(x);
     else if (!r)
         refuse_with(x, 404, "there is nothing at this path; docs/api.md lists what there is");
-    else if (!r->open && is_foreign(s, x))
-        refuse_with(x, 403,
-                    "a page of another origin, or another name for this machine: who runs the "
-                    "server lets it in with --cors-origin ORIGIN or --api-key-file FILE, in a "
-                    "file of settings cors_origin or api_key_file");
-    else if (!r->open && !allowed(s, x))
-        refuse_with(x, 401, "this server wants an API key: Authorization: Bearer KEY");
+    else if (!r->open && (denied = access_status(s, x)) != 0)
+        refuse_with(x, denied,
+                    denied == 401
+                        ? "this server wants an API key: Authorization: Bearer KEY"
+                        : "a page of another origin, or another name for this machine: who runs "
+                          "the server lets it in with --cors-origin ORIGIN or --api-key-file FILE, "
+                          "in a file of settings cors_origin or api_key_file");
     else if (atomic_load(&s->draining) && is_work(r))
         refuse_with(x, 503, "the server is about to stop and takes no more requests");
     else
