@@ -88,7 +88,8 @@ static void test_references_are_followed(void **state)
     (void)state;
     items_id("fc", "resp_12ab", 1, id);
     assert_string_equal(id, "fc_12ab_1");
-    json_t *v = parse("{'items': [], 'response': {'output': [{'id': 'rs_12ab_0', 'type': "
+    json_t *v = parse("{'items': [" USER ", {'role': 'user', 'content': 'Mine.', 'id': "
+                      "'in_12ab_1'}, {}, {}], 'response': {'output': [{'id': 'rs_12ab_0', 'type': "
                       "'reasoning'}, {'id': 'fc_12ab_1', 'type': 'function_call', 'call_id': '1', "
                       "'name': 'look', 'arguments': '{}'}]}}");
     assert_int_equal(kept_put(responses, "resp_12ab", v, &e), 0);
@@ -97,6 +98,26 @@ static void test_references_are_followed(void **state)
            "[" USER ", {'role': 'assistant', 'content': '', 'tool_calls': [" MADE(
                "1") "]}, "
                     "{'role': 'tool', 'content': 'a fox', 'tool_call_id': '1'}]");
+    expect("[{'type': 'item_reference', 'id': 'in_12ab_0'}]", "[" USER "]");
+}
+
+/* An id that a client gave, one behind the last, of no response, of none that is stored. */
+static void test_references_to_nothing_are_refused(void **state)
+{
+    static const char *const ids[] = {"in_12ab_1", "in_12ab_2",  "in_12ab_9", "in_12ab_00",
+                                      "in_12ab",   "fc_12ab_10", "mine",      "in_99_0"};
+    (void)state;
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        struct wrong w = {0};
+        json_t *items = json_array();
+        json_t *in = json_pack("[{s:s, s:s}]", "type", "item_reference", "id", ids[i]);
+        assert_int_equal(items_add(responses, in, items, &w), -E_ARG);
+        assert_string_equal(w.param, "input[0]");
+        assert_non_null(strstr(w.e.msg, ids[i]));
+        assert_non_null(strstr(w.e.msg, "input_items"));
+        json_decref(items);
+        json_decref(in);
+    }
 }
 
 int main(void)
@@ -105,6 +126,7 @@ int main(void)
         cmocka_unit_test(test_a_turn_is_one_message),
         cmocka_unit_test(test_a_new_thought_or_text_is_a_new_message),
         cmocka_unit_test(test_references_are_followed),
+        cmocka_unit_test(test_references_to_nothing_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -3,8 +3,10 @@
  * refused by its name. */
 #include "tests/aid_serve.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -124,6 +126,77 @@ static void test_input_items_of_a_response(void **state)
     json_decref(second);
     buf_free(&texts);
     buf_free(&again);
+}
+
+/* An input item is referred to by the id that input_items shows. */
+static void test_input_items_are_referred_to(void **state)
+{
+    struct buf texts = BUF_INIT, body = BUF_INIT;
+    (void)state;
+    json_t *first = ask("{'input': 'One', 'max_output_tokens': 2}");
+    json_t *v = input_items(aid_string(first, "id"), "", 200, &texts);
+    buf_printf(
+        &body,
+        "{'max_output_tokens': 2, 'input': [{'type': 'item_reference', 'id': '%s'}, {'role': "
+        "'user', 'content': 'Two'}]}",
+        aid_string(v, "data.0.id"));
+    json_decref(v);
+    json_t *second = ask(buf_str(&body));
+    json_decref(input_items(aid_string(second, "id"), "?order=asc", 200, &texts));
+    assert_string_equal(buf_str(&texts), "One Two ");
+    json_decref(first);
+    json_decref(second);
+    buf_free(&texts);
+    buf_free(&body);
+}
+
+/* Reads what a stream says until it has said a text, for ten seconds at most. */
+static void read_until(int fd, const char *text, struct buf *out)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char part[4096];
+    while (!strstr(buf_str(out), text)) {
+        assert_true(poll(&p, 1, 10000) > 0);
+        const ssize_t n = read(fd, part, sizeof part);
+        assert_true(n > 0);
+        buf_add(out, part, (size_t)n);
+    }
+}
+
+static void test_a_response_that_runs_is_cancelled_by_its_id(void **state)
+{
+    char path[128] = PATH "/";
+    struct buf said = BUF_INIT;
+    (void)state;
+    const int fd = aid_begin(
+        &server, PATH, "{'input': 'Once', 'ignore_eos': true, 'stream': true, 'temperature': 0}");
+    read_until(fd, "response.output_text.delta", &said);
+    const char *id = strstr(buf_str(&said), "\"resp_") + 1;
+    strncat(path, id, strcspn(id, "\""));
+    strcat(path, "/cancel");
+    json_t *v = aid_ask(&server, path, "", 200);
+    assert_string_equal(aid_string(v, "status"), "cancelled");
+    assert_string_equal(aid_string(v, "object"), "response");
+    json_decref(v);
+    read_until(fd, "event: response.incomplete", &said);
+    read_until(fd, "\"status\":\"cancelled\"", &said);
+    close(fd);
+    json_decref(aid_ask(&server, path, "", 404)); /* over, and not stored */
+    buf_free(&said);
+}
+
+static void test_what_does_not_run_is_not_cancelled(void **state)
+{
+    char path[128];
+    (void)state;
+    json_t *v = ask("{" HELLO ", 'max_output_tokens': 1}");
+    snprintf(path, sizeof path, PATH "/%s/cancel", aid_string(v, "id"));
+    json_decref(v);
+    v = aid_ask(&server, path, "", 400);
+    assert_non_null(strstr(aid_string(v, "error.message"), "is over, with status incomplete"));
+    json_decref(v);
+    json_decref(aid_ask(&server, PATH "/resp_none/cancel", "", 404));
+    json_decref(aid_ask(&server, PATH "/none/cancel", "", 404));
 }
 
 static void test_thinking_is_an_item(void **state)
@@ -431,6 +504,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_answer_at_once),
         cmocka_unit_test(test_input_items_of_a_response),
+        cmocka_unit_test(test_input_items_are_referred_to),
+        cmocka_unit_test(test_a_response_that_runs_is_cancelled_by_its_id),
+        cmocka_unit_test(test_what_does_not_run_is_not_cancelled),
         cmocka_unit_test(test_thinking_is_an_item),
         cmocka_unit_test(test_the_events_of_a_stream),
         cmocka_unit_test(test_a_stream_that_thinks_and_is_cut),

@@ -29,6 +29,31 @@ void items_id(const char *prefix, const char *response_id, int place, char to[IT
     snprintf(to, ITEM_ID_ROOM, "%s_%s_%d", prefix, response_id + strlen(ID_PREFIX), place);
 }
 
+size_t items_n_input(const json_t *stored)
+{
+    const size_t all = json_array_size(json_object_get(stored, "items"));
+    const size_t own =
+        json_array_size(json_object_get(json_object_get(stored, "response"), "output"));
+    return all > own ? all - own : 0;
+}
+
+/* Borrowed from what is stored under that name; NULL: it has no such item. */
+static json_t *item_of(const json_t *stored, const char *name, const char *id)
+{
+    const json_t *output = json_object_get(json_object_get(stored, "response"), "output");
+    const json_t *items = json_object_get(stored, "items");
+    for (size_t i = 0; i < json_array_size(output); i++)
+        if (strcmp(string_of(json_array_get(output, i), "id"), id) == 0)
+            return json_array_get(output, i);
+    for (size_t i = 0; i < items_n_input(stored); i++) {
+        char given[ITEM_ID_ROOM];
+        items_id("in", name, (int)i, given);
+        if (!string_of(json_array_get(items, i), "id") && strcmp(given, id) == 0)
+            return json_array_get(items, i);
+    }
+    return NULL;
+}
+
 /* The stored item of an id made by items_id. */
 static int find_item(struct kept *responses, const char *id, const char *place, json_t **out,
                      struct wrong *w)
@@ -36,19 +61,17 @@ static int find_item(struct kept *responses, const char *id, const char *place, 
     char name[HEX_MAX + 16];
     const char *hex = strchr(id, '_');
     struct err e = {0};
-    json_t *stored = NULL, *output, *item;
-    size_t i;
+    json_t *stored = NULL;
     snprintf(name, sizeof name, ID_PREFIX "%.*s", hex ? (int)strcspn(hex + 1, "_") : 0,
              hex ? hex + 1 : "");
-    *out = NULL;
     (void)kept_get(responses, name, &stored, &e);
-    output = json_object_get(json_object_get(stored, "response"), "output");
-    json_array_foreach(output, i, item) if (strcmp(string_of(item, "id"), id) == 0) *out =
-        json_incref(item);
+    *out = json_incref(item_of(stored, name, id));
     json_decref(stored);
     return *out ? 0
                 : WRONG(w, E_ARG, place,
-                        "%s: there is no item '%.80s' here, or not any more: send the item itself",
+                        "%s: there is no item '%.80s' here, or not any more: want an id of a "
+                        "stored response's output, or of its input_items where the item came "
+                        "without one; or send the item itself",
                         place, id);
 }
 

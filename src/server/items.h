@@ -17,7 +17,11 @@ int items_add(struct kept *responses, const json_t *input, json_t *items, struct
 /* a->messages of all items; instructions (or NULL) come in front. */
 int items_messages(struct ask *a, const char *instructions, const json_t *items, struct wrong *w);
 
-/* The id of an output item of a response: prefix ("msg"), the response's own, place. */
+/* Of a stored response's items, how many it answered: all but its own output, which comes last. */
+size_t items_n_input(const json_t *stored);
+
+/* The id of an item of a response: prefix ("msg"; "in" for an input item that came without one),
+ * the response's own, place in its output or input. */
 void items_id(const char *prefix, const char *response_id, int place, char to[ITEM_ID_ROOM]);
 
 #endif

@@ -11,6 +11,7 @@ void openai_responses(struct server *s, struct exchange *x);
 void openai_response_get(struct server *s, struct exchange *x);
 void openai_response_items(struct server *s, struct exchange *x);
 void openai_response_delete(struct server *s, struct exchange *x);
+void openai_response_cancel(struct server *s, struct exchange *x);
 void openai_models(struct server *s, struct exchange *x);
 void openai_model(struct server *s, struct exchange *x);
 

@@ -86,13 +86,11 @@ static int answer_page(struct exchange *x, const json_t *all, const struct page 
     return 0;
 }
 
-/* Of what is stored all but its own output, which comes last. */
 static json_t *input_of(const json_t *stored, const char *response_id)
 {
     const json_t *items = json_object_get(stored, "items");
-    const json_t *output = json_object_get(json_object_get(stored, "response"), "output");
     json_t *list = json_array();
-    for (size_t i = 0; i + json_array_size(output) < json_array_size(items); i++)
+    for (size_t i = 0; i < items_n_input(stored); i++)
         json_array_append_new(list, show(json_array_get(items, i), response_id, i));
     return list;
 }

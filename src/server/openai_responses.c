@@ -14,6 +14,8 @@
 #include "server/items.h"
 #include "server/server_inside.h"
 
+#define ID_PREFIX "resp_"
+
 enum { OPEN_THINKING = 1, OPEN_TEXT = 2 }; /* bits of choice.part_open */
 
 void openai_responses(struct server *s, struct exchange *x)
@@ -31,7 +33,7 @@ void openai_responses(struct server *s, struct exchange *x)
     } else if (!api_model(s, x, a.model)) {
         ask_free(&a);
     } else {
-        reply_start(s, x, &a, &openai_responses_form, "resp_");
+        reply_start(s, x, &a, &openai_responses_form, ID_PREFIX);
     }
 }
 
@@ -64,6 +66,30 @@ void openai_response_delete(struct server *s, struct exchange *x)
         return;
     }
     (void)ERR(&w.e, E_NOTFOUND, "there is no '%.80s' here, or not any more", id);
+    api_fail(x, &w);
+}
+
+/* Ends one that runs; of one that is stored says why not. */
+void openai_response_cancel(struct server *s, struct exchange *x)
+{
+    struct wrong w = {0};
+    char id[ID_ROOM];
+    json_t *stored = NULL;
+    const char *path = id_of_path(x);
+    snprintf(id, sizeof id, "%.*s", (int)strcspn(path, "/"), path);
+    if (strncmp(id, ID_PREFIX, strlen(ID_PREFIX)) == 0 && atomic_load(&s->ready) &&
+        schedule_cancel(s->schedule, id)) {
+        api_reply(x, 200,
+                  json_pack("{s:s, s:s, s:s, s:s, s:b, s:[]}", "id", id, "object", "response",
+                            "status", "cancelled", "model", s->o.names[0], "background", 0,
+                            "output"));
+        return;
+    }
+    if (kept_get(s->responses, id, &stored, &w.e) == 0)
+        (void)ERR(
+            &w.e, E_ARG, "'%s' is over, with status %s: only a response that runs can be cancelled",
+            id, json_string_value(json_object_get(json_object_get(stored, "response"), "status")));
+    json_decref(stored);
     api_fail(x, &w);
 }
 

@@ -140,6 +140,7 @@ static int submit(struct reply *r, const struct ask_defaults *d, struct err *e)
     const struct ask *a = &r->ask;
     struct request q = {
         .name = exchange_id(r->exchange),
+        .answer = r->id,
         .prompt = a->ids.ids,
         .n_prompt = a->ids.n,
         .text = a->messages ? a->text.data : NULL,

@@ -212,7 +212,7 @@ int schedule_cancel(struct schedule *s, const char *name)
     struct ticket *t;
     pthread_mutex_lock(&s->lock);
     for (int i = 0; (!name || *name) && (t = ticket_at(s, i)); i++)
-        if (!name || strcmp(t->name, name) == 0) {
+        if (!name || strcmp(t->name, name) == 0 || strcmp(t->answer, name) == 0) {
             atomic_store(&t->cancel, true);
             n++;
         }

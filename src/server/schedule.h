@@ -42,7 +42,8 @@ void schedule_close(struct schedule *s);
  * is draining: retry later. E_EXISTS: another of its name runs or waits. */
 int schedule_submit(struct schedule *s, const struct request *r, struct ticket **out,
                     struct err *e);
-/* Cancels all requests of that name (NULL: all there are); returns how many there were. */
+/* Cancels all requests of that name, or whose answer has it (NULL: all there are); returns how many
+ * there were. */
 int schedule_cancel(struct schedule *s, const char *name);
 /* From now on new requests are refused; those accepted go on. */
 void schedule_drain(struct schedule *s);

@@ -58,6 +58,7 @@ static const struct route routes[] = {
     {"GET", "/v1/responses/*", false, openai_response_get},
     {"GET", "/v1/responses/*/input_items", false, openai_response_items},
     {"DELETE", "/v1/responses/*", false, openai_response_delete},
+    {"POST", "/v1/responses/*/cancel", false, openai_response_cancel},
     {"POST", "/v1/sessions", false, session_create},
     {"GET", "/v1/sessions/*", false, session_get},
     {"DELETE", "/v1/sessions/*", false, session_delete},
@@ -392,7 +393,8 @@ static void preflight(struct exchange *x)
 /* A request for work; what only looks, or cancels, is answered as long as somebody can ask. */
 static bool is_work(const struct route *r)
 {
-    return strcmp(r->method, "POST") == 0 && r->answer != status_cancel;
+    return strcmp(r->method, "POST") == 0 && r->answer != status_cancel &&
+           r->answer != openai_response_cancel;
 }
 
 /* What is large must not keep an HTTP thread. */

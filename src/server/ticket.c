@@ -1,6 +1,7 @@
 /* Tickets: see ticket.h. */
 #include "server/ticket_inside.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -79,6 +80,7 @@ static int check(struct model *m, const struct request *r, struct err *e)
     if (r->name && strlen(r->name) > TICKET_NAME_MAX)
         return ERR(e, E_ARG, "the request's name has %zu bytes, want at most %d", strlen(r->name),
                    TICKET_NAME_MAX);
+    assert(!r->answer || strlen(r->answer) <= TICKET_NAME_MAX);
     if (r->n_stop && !m->tokenizer)
         return ERR(e, E_ARG, "stop strings need a tokenizer, and the model was opened without");
     if (r->top_logprobs < 0 || r->top_logprobs > SAMPLE_TOP_MAX)
@@ -104,7 +106,9 @@ static int copy(struct ticket *t, const struct request *r, struct err *e)
 {
     if (r->name)
         memcpy(t->name, r->name, strlen(r->name) + 1); /* check: it fits */
-    t->r.n_stop = 0;                                   /* as many as are copied */
+    if (r->answer)
+        memcpy(t->answer, r->answer, strlen(r->answer) + 1);
+    t->r.n_stop = 0; /* as many as are copied */
     t->prompt.ids = copy_array(r->prompt, r->n_prompt, sizeof *r->prompt);
     t->prompt.n = t->prompt.cap = r->n_prompt;
     t->borders = copy_array(r->borders, r->n_borders, sizeof *r->borders);
@@ -120,6 +124,7 @@ static int copy(struct ticket *t, const struct request *r, struct err *e)
         t->r.n_stop < r->n_stop || t->text.failed)
         return ERR(e, E_NOMEM, "no memory for a request of %zu tokens", r->n_prompt);
     t->r.name = t->name;
+    t->r.answer = t->answer;
     t->r.prompt = t->prompt.ids;
     t->r.text = r->text ? buf_str(&t->text) : NULL;
     t->r.borders = r->borders ? t->borders : NULL;

@@ -13,9 +13,10 @@ enum { TICKET_NAME_MAX = 80, TICKET_BORDERS_MAX = 64 };
 /* What is asked for. All that is pointed to is copied by schedule_submit, but for `constraint` and
  * `wake_ctx`, which must live until ticket_close returned. */
 struct request {
-    const char *name; /* for lists and schedule_cancel, up to TICKET_NAME_MAX bytes; NULL: none.
+    const char *name;   /* for lists and schedule_cancel, up to TICKET_NAME_MAX bytes; NULL: none.
                          No two live ones have one name, but for choices of one answer, which have
                          one wake_ctx and are cancelled together */
+    const char *answer; /* the answer's own name: schedule_cancel knows it too; NULL: none */
     const int32_t *prompt; /* [n_prompt] token ids */
     size_t n_prompt;
     /* What the prompt was encoded from. With it, the ids of this turn are kept, and schedule_encode

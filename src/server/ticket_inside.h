@@ -17,7 +17,7 @@ struct ticket {
     /* Fixed when it was made. */
     struct schedule *schedule; /* borrowed; not looked at once it is over */
     struct request r;          /* its pointers are into what follows */
-    char name[TICKET_NAME_MAX + 1];
+    char name[TICKET_NAME_MAX + 1], answer[TICKET_NAME_MAX + 1];
     struct tokens prompt;
     struct buf text;
     int *borders;
