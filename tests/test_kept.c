@@ -66,6 +66,42 @@ static void test_bytes_are_limited(void **state)
     kept_close(k);
 }
 
+/* What was longer than all may be pushed out everything first, and then it was refused: a client who
+ * sent too much took the sessions of all others with it. So did one that did not fit beside claims.
+ */
+static void test_what_is_refused_pushes_nothing_out(void **state)
+{
+    struct kept *k = open_kept(3, 30, 60);
+    struct err e = {0}, busy = {0};
+    uint64_t claim;
+    json_t *v, *longer = json_pack("[s]", "12345678901234567890123");
+    (void)state;
+    assert_int_equal(put(k, "a", "123456"), 0); /* 10 bytes each */
+    assert_int_equal(put(k, "b", "123456"), 0);
+    assert_int_equal(put(k, "c", "123456789012345678901234567"), -E_LIMIT);
+    assert_int_equal(put(k, "b", "123456789012345678901234567"), -E_LIMIT);
+    assert_true(has(k, "a", "123456"));
+    assert_true(has(k, "b", "123456"));
+    assert_ok(kept_claim(k, "a", &v, &claim, &e), e);
+    json_decref(v);
+    assert_int_equal(put(k, "c", "12345678901234567890"), -E_BUSY);
+    assert_true(has(k, "b", "123456"));
+    assert_ok(kept_end(k, claim, longer, &e), e); /* 27 bytes: b goes */
+    assert_true(has(k, "a", "12345678901234567890123"));
+    assert_false(has(k, "b", "123456"));
+    assert_int_equal(put(k, "a", "123456"), 0);
+    assert_int_equal(put(k, "b", "123456"), 0);
+    assert_ok(kept_claim(k, "a", &v, &claim, &e), e);
+    json_decref(v);
+    json_decref(longer);
+    longer = json_pack("[s]", "123456789012345678901234567");
+    assert_int_equal(kept_end(k, claim, longer, &busy), -E_LIMIT);
+    assert_true(has(k, "a", "123456"));
+    assert_true(has(k, "b", "123456"));
+    json_decref(longer);
+    kept_close(k);
+}
+
 static void test_idle_ones_go(void **state)
 {
     struct kept *k = open_kept(10, 1000, 0.01);
@@ -87,7 +123,7 @@ static void test_a_claim_changes_all_or_nothing(void **state)
     assert_ok(kept_claim(k, "a", &v, &claim, &e), e);
     json_decref(v);
     assert_int_equal(kept_claim(k, "a", &v, &other, &busy), -E_EXISTS);
-    assert_int_equal(put(k, "b", "1"), -E_LIMIT); /* it does not make room for others */
+    assert_int_equal(put(k, "b", "1"), -E_BUSY); /* it does not make room for others */
     assert_true(has(k, "a", "old"));
     assert_ok(kept_end(k, claim, NULL, &e), e);
     assert_true(has(k, "a", "old"));
@@ -109,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_longest_unused_go),
         cmocka_unit_test(test_bytes_are_limited),
+        cmocka_unit_test(test_what_is_refused_pushes_nothing_out),
         cmocka_unit_test(test_idle_ones_go),
         cmocka_unit_test(test_a_claim_changes_all_or_nothing),
     };

@@ -99,25 +99,33 @@ static struct entry *find(struct kept *k, const char *name)
     return NULL;
 }
 
-/* Whether there is room for one more of so many bytes, once others have gone. */
-static bool make_room(struct kept *k, uint64_t bytes)
+/* Room for so many bytes, in place of one entry (NULL: of none): others go for it, but nobody whose
+ * claim stands. Nothing goes where that would not do. */
+static int make_room(struct kept *k, uint64_t bytes, const struct entry *of, struct err *e)
 {
-    while (k->n >= k->o.entries || k->bytes + bytes > k->o.bytes) {
+    uint64_t held = 0;
+    int n_held = 0;
+    for (const struct entry *x = k->entries; x; x = x->next) {
+        held += x->claim && x != of ? x->text.len : 0;
+        n_held += x->claim && x != of;
+    }
+    if (bytes > k->o.bytes)
+        return ERR(e, E_LIMIT, "%llu bytes are more than may be kept, %llu",
+                   (unsigned long long)bytes, (unsigned long long)k->o.bytes);
+    if (n_held >= k->o.entries || held + bytes > k->o.bytes)
+        return ERR(e, E_BUSY,
+                   "requests are at work on %d of %d, %llu of %llu bytes, that may be kept: "
+                   "try again later",
+                   n_held, k->o.entries, (unsigned long long)held, (unsigned long long)k->o.bytes);
+    while (k->n - (of != NULL) >= k->o.entries ||
+           k->bytes - (of ? of->text.len : 0) + bytes > k->o.bytes) {
         struct entry **last = NULL;
         for (struct entry **at = &k->entries; *at; at = &(*at)->next)
-            if (!(*at)->claim)
+            if (!(*at)->claim && *at != of)
                 last = at;
-        if (!last)
-            return false;
         entry_free(take_out(k, last));
     }
-    return true;
-}
-
-static int no_room(const struct kept *k, const struct buf *text, struct err *e)
-{
-    return ERR(e, E_LIMIT, "%zu bytes are more than can be kept (%llu bytes, %d entries)",
-               text->len, (unsigned long long)k->o.bytes, k->o.entries);
+    return 0;
 }
 
 /* --- without the lock --- */
@@ -135,10 +143,10 @@ int kept_put(struct kept *k, const char *name, const json_t *v, struct err *e)
     snprintf(x->name, sizeof x->name, "%s", name);
     int rc = print(v, &x->text, e);
     pthread_mutex_lock(&k->lock);
-    if (!rc && find(k, name))
-        entry_free(take_out(k, &k->entries));
-    if (!rc && !make_room(k, x->text.len))
-        rc = no_room(k, &x->text, e);
+    const struct entry *same = rc ? NULL : find(k, name);
+    rc = rc ? rc : make_room(k, x->text.len, same, e);
+    if (!rc && same)
+        entry_free(take_out(k, &k->entries)); /* find has put it first */
     if (!rc)
         put_in(k, x);
     pthread_mutex_unlock(&k->lock);
@@ -205,14 +213,9 @@ bool kept_drop(struct kept *k, const char *name)
 /* The lock is held. Room for what is longer now is made while the claim stands. */
 static int replace(struct kept *k, struct entry *x, struct buf *text, struct err *e)
 {
-    const uint64_t before = x->text.len;
-    k->bytes -= before;
-    k->n--; /* it needs no second place */
-    const bool room = make_room(k, text->len);
-    k->n++;
-    k->bytes += room ? text->len : before;
-    if (!room)
-        return no_room(k, text, e);
+    if (make_room(k, text->len, x, e))
+        return -e->code;
+    k->bytes += text->len - x->text.len;
     const struct buf old = x->text;
     x->text = *text;
     *text = old;

@@ -20,8 +20,8 @@ struct kept_options {
 
 int kept_open(const struct kept_options *o, struct kept **out, struct err *e);
 void kept_close(struct kept *k); /* NULL is fine */
-/* Keeps v (borrowed) under a name of up to 63 bytes. E_LIMIT: it alone is longer than all may be,
- * or everything else is claimed. */
+/* Keeps v (borrowed) under a name of up to 63 bytes. E_LIMIT: it alone is longer than all may be.
+ * E_BUSY: it does not fit beside what is claimed. Then all that was there stays. */
 int kept_put(struct kept *k, const char *name, const json_t *v, struct err *e);
 /* A copy, for json_decref. E_NOTFOUND. */
 int kept_get(struct kept *k, const char *name, json_t **out, struct err *e);
@@ -32,7 +32,8 @@ bool kept_drop(struct kept *k, const char *name);
  * and it does not go by itself. E_EXISTS: it is claimed. *claim is for kept_end alone. */
 int kept_claim(struct kept *k, const char *name, json_t **out, uint64_t *claim, struct err *e);
 /* Ends a claim; v (borrowed) is kept instead of what was there, or that stays (NULL). Nothing
- * happens to what was dropped meanwhile. On failure what was there stays, and the claim is over. */
+ * happens to what was dropped meanwhile. On failure (as of kept_put) what was there stays, and the
+ * claim is over. */
 int kept_end(struct kept *k, uint64_t claim, const json_t *v, struct err *e);
 
 #endif
