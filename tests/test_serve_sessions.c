@@ -223,6 +223,18 @@ static void wait_running(size_t want)
     fail_msg("there are never %zu requests", want);
 }
 
+static void read_to_done(int fd)
+{
+    struct buf said = BUF_INIT;
+    char part[4096];
+    while (!strstr(buf_str(&said), "[DONE]")) {
+        const ssize_t n = recv(fd, part, sizeof part, 0);
+        assert_true(n > 0);
+        buf_add(&said, part, (size_t)n);
+    }
+    buf_free(&said);
+}
+
 static void test_a_turn_that_fails_changes_nothing(void **state)
 {
     (void)state;
@@ -245,15 +257,27 @@ static void test_a_turn_that_fails_changes_nothing(void **state)
     assert_string_equal(aid_string(v, "error.param"), "messages");
     json_decref(v);
 
-    int fd = begin_endless(id, "cancelled");
+    for (int i = 0; i < 3; i++) {
+        const int fd = begin_endless(id, "cancelled");
+        wait_running(1);
+        json_decref(aid_ask(&server, "/v1/requests/cancelled/cancel", "", 200));
+        read_to_done(fd);
+        json_decref(aid_ask(&server, CHAT, turn(id, "'messages': [{'role': 'wizard'}]"), 400));
+        json_decref(aid_ask(&server, CHAT,
+                            turn(id, "'messages': [{'role': 'user', 'content': 'x'}], "
+                                     "'max_tokens': 1000000"),
+                            400)); /* no 409: whoever is told of the end finds the session free */
+        close(fd);
+    }
+    int fd = begin_endless(id, "left");
     wait_running(1);
-    json_decref(aid_ask(&server, "/v1/requests/cancelled/cancel", "", 200));
-    wait_running(0);
     close(fd);
-    fd = begin_endless(id, "left");
+    wait_running(0);
+    fd = begin_endless(id, "free"); /* once what was left has let go of it */
     wait_running(1);
+    json_decref(aid_ask(&server, "/v1/requests/free/cancel", "", 200));
+    read_to_done(fd);
     close(fd);
-    wait_running(0);
 
     json_t *after = request("GET", id, 200);
     assert_true(json_equal(before, after));

@@ -223,10 +223,11 @@ static void cancel(struct reply *r)
             ticket_cancel(r->choices[i].ticket);
 }
 
-/* Tells the client, and gives up the other choices. */
+/* Tells the client, once its session is free for the next turn, and gives up the other choices. */
 static void fail(struct reply *r, const struct err *why)
 {
     struct wrong w = {.e = *why};
+    session_release(r);
     if (!r->failed && r->ask.stream && r->form->fail)
         r->form->fail(r, api_status(why->code), why);
     if (!r->failed && !r->ask.stream)
@@ -258,6 +259,7 @@ static void finish(struct reply *r)
     exchange_set_note(x, note);
     if (!r->failed && session_commit(r, &e))
         fail(r, &e);
+    session_release(r); /* of a turn that was cancelled: before the client is told */
     if (r->ask.stream) {
         if (!r->failed && r->form->end)
             r->form->end(r);

@@ -271,8 +271,8 @@ void reply_start(struct server *s, struct exchange *x, struct ask *a, const stru
     *a = (struct ask){0};
     if (start(r, &w)) {
         close_tickets(r);
+        reply_free(r); /* a session is free before the client is told */
         api_fail(x, &w);
-        reply_free(r);
         return;
     }
     exchange_keep(x);
