@@ -66,9 +66,9 @@ static void test_bytes_are_limited(void **state)
     kept_close(k);
 }
 
-/* What was longer than all may be pushed out everything first, and then it was refused: a client who
- * sent too much took the sessions of all others with it. So did one that did not fit beside claims.
- */
+/* What was longer than all may be pushed out everything first, and then it was refused: a client
+ * who sent too much took the sessions of all others with it. So did one that did not fit beside
+ * claims. */
 static void test_what_is_refused_pushes_nothing_out(void **state)
 {
     struct kept *k = open_kept(3, 30, 60);
