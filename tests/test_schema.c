@@ -114,37 +114,68 @@ static void test_keywords_beside_others_hold(void **state)
             fail_msg("case %zu: %s", i, cases[i].schema);
 }
 
+/* What is refused, and what the message says. */
+static const struct {
+    const char *schema, *says;
+} bad[] = {
+    {"{'$ref':'#/$defs/p','pattern':'a'," DEFS "}", "root: pattern cannot be kept to"},
+    {"{'enum':['a'],'pattern':'a'}", "root: pattern cannot"},
+    {"{'enum':['a'],'anyOf':[{'pattern':'a'}]}", "root/enum/anyOf: pattern cannot"},
+    {"{'enum':['a'],'type':'integer'}", "root: no value of enum fits"},
+    {"{'const':1,'minimum':2}", "root: no value of const fits"},
+    {"{'anyOf':[{'type':'string'}],'type':'null'}", "root: what is said there leaves no value"},
+    {"{'allOf':[{'const':1},{'const':2}]}", "root: what is said there leaves no value"},
+    {"{'allOf':[{'type':'string','format':'date'}]}", "root/allOf: format cannot"},
+    {"{'oneOf':[{'type':'string'},{'minLength':1}]}", "root: oneOf of parts that may"},
+    {"{'oneOf':[{'const':'a'},{'enum':['b','a']}]}", "root: oneOf of parts that may"},
+    {"{'oneOf':[{'const':1},{'const':1.0}]}", "root: oneOf of parts that may"},
+    {"{'oneOf':[{'const':'abc'},{'type':'string','maxLength':3}]}",
+     "root: oneOf of parts that may"},
+    {"{'$ref':'#/$defs/a~2','$defs':{'a~2':true}}",
+     "root: $ref: want a part of this schema, as #/$defs/NAME, found the string "
+     "\"#/$defs/a~2\""},
+    {"{'$ref':'#/$defs/%4','$defs':{'%4':true}}", "root: $ref: want a part of this schema"},
+    {"{'type':'number','minimum':0.5}", "root: minimum with a fraction cannot"},
+    {"{'type':'integer','minimum':1000000000000000000}", "root: minimum of more than 18 digits"},
+    {"{'type':'number','minimum':1e300}", "root: minimum of more than 18 digits"},
+    {"{'type':'integer','maximum':-1e19}", "root: maximum below all numbers of 18"},
+    {"{'type':'integer','minimum':3,'maximum':2}",
+     "no integer lies between minimum, the integer 3, and maximum, the integer 2"},
+    {"{'properties':{'a':{'items':{'minLength':'3'}}}}",
+     "schema: root/a/items: minLength: want a whole number from 0 to 10000, found the string "
+     "\"3\""},
+    {"{'type':'string','maxLength':-1}", "maxLength: want a whole number from 0 to 10000, found"},
+    {"{'minLength':5,'maxLength':4}",
+     "root: maxLength: want at least the 5 of minLength, found the integer 4"},
+    {"{'minItems':5,'maxItems':4}", "root: maxItems: want at least the 5 of minItems, found"},
+    {"{'minItems':1,'items':false}", "root: minItems: want 0, as items is false, found"},
+    {"{'items':[{}]}", "root: items that is an array cannot"},
+    {"{'items':3}", "root: items: want a schema, an object, found the integer 3"},
+    {"{'maximum':'4'}", "root: maximum: want a number, found the string \"4\""},
+    {"{'type':3}", "root: type: want string, number, integer, boolean, object, array or null, or "
+                   "an array of them, found the integer 3"},
+    {"{'type':['string',null]}", "array of them, found null"},
+    {"{'type':'text'}", "array or null, found the string \"text\""},
+    {"{'properties':[]}", "root: properties: want an object of schemas, found an empty array"},
+    {"{'properties':{'a':[]}}", "root/a: want a schema, an object, found an empty array"},
+    {"{'properties':{'a':{}},'required':true}",
+     "root: required: want an array of strings, found true"},
+    {"{'properties':{'a':{}},'required':['a',1]}",
+     "root: required: want an array of strings, found the integer 1"},
+    {"{'additionalProperties':'no'}",
+     "root: additionalProperties: want a schema, true or false, found the string"},
+    {"{'$ref':7}", "root: $ref: want a part of this schema, as #/$defs/NAME, found the integer 7"},
+    {"{'anyOf':{}}", "root: anyOf: want an array of schemas, not empty, found an empty object"},
+    {"{'allOf':[{'type':'null'},3]}", "want schemas, objects, as its parts, found the integer 3"},
+    {"{'enum':[]}", "root: enum: want an array of values, not empty, found an empty array"},
+    {"{'type':'object','propertyNames':{'maxLength':3}}", "propertyNames other than"},
+    {"{'allOf':[]}", "allOf: want an array of schemas, not empty, found an empty array"},
+    {"{'$ref':'#/a','type':'null','a':{'$ref':'#/a','type':'null'}}", "root: a cannot"},
+    {"{'$ref':'#/$defs/a','$defs':{'a':{'$ref':'#/$defs/a','type':'null'}}}", "more than 32"},
+};
+
 static void test_refused_by_name(void **state)
 {
-    static const struct {
-        const char *schema, *says;
-    } bad[] = {
-        {"{'$ref':'#/$defs/p','pattern':'a'," DEFS "}", "root: pattern cannot be kept to"},
-        {"{'enum':['a'],'pattern':'a'}", "root: pattern cannot"},
-        {"{'enum':['a'],'anyOf':[{'pattern':'a'}]}", "root/enum/anyOf: pattern cannot"},
-        {"{'enum':['a'],'type':'integer'}", "root: no value of enum fits"},
-        {"{'const':1,'minimum':2}", "root: no value of const fits"},
-        {"{'anyOf':[{'type':'string'}],'type':'null'}", "root: what is said there leaves no value"},
-        {"{'allOf':[{'const':1},{'const':2}]}", "root: what is said there leaves no value"},
-        {"{'allOf':[{'type':'string','format':'date'}]}", "root/allOf: format cannot"},
-        {"{'oneOf':[{'type':'string'},{'minLength':1}]}", "root: oneOf of parts that may"},
-        {"{'oneOf':[{'const':'a'},{'enum':['b','a']}]}", "root: oneOf of parts that may"},
-        {"{'oneOf':[{'const':1},{'const':1.0}]}", "root: oneOf of parts that may"},
-        {"{'oneOf':[{'const':'abc'},{'type':'string','maxLength':3}]}",
-         "root: oneOf of parts that may"},
-        {"{'$ref':'#/$defs/a~2','$defs':{'a~2':true}}", "root: $ref must name a part"},
-        {"{'$ref':'#/$defs/%4','$defs':{'%4':true}}", "root: $ref must name a part"},
-        {"{'type':'number','minimum':0.5}", "root: minimum with a fraction cannot"},
-        {"{'type':'integer','minimum':1000000000000000000}",
-         "root: minimum of more than 18 digits"},
-        {"{'type':'number','minimum':1e300}", "root: minimum of more than 18 digits"},
-        {"{'type':'integer','maximum':-1e19}", "root: maximum below all numbers of 18"},
-        {"{'type':'integer','minimum':3,'maximum':2}", "no integer lies between"},
-        {"{'type':'object','propertyNames':{'maxLength':3}}", "propertyNames other than"},
-        {"{'allOf':[]}", "allOf must be an array, not empty"},
-        {"{'$ref':'#/a','type':'null','a':{'$ref':'#/a','type':'null'}}", "root: a cannot"},
-        {"{'$ref':'#/$defs/a','$defs':{'a':{'$ref':'#/$defs/a','type':'null'}}}", "more than 32"},
-    };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};

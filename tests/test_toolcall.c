@@ -306,12 +306,14 @@ static void test_tools_refused(void **state)
     static const struct {
         const char *tools, *says;
     } bad[] = {
-        {"{}", "tools is no array"},
-        {"[{\"type\":\"web_search\"}]", "tools[0].type is web_search"},
-        {"[{\"type\":\"function\"}]", "tools[0].function is missing"},
-        {"[{\"function\":{}}]", "tools[0].function.name is missing"},
+        {"{}", "tools: want an array, found an empty object"},
+        {"[{\"type\":\"web_search\"}]",
+         "tools[0].type: want \"function\", found the string \"web_search\""},
+        {"[{\"type\":\"function\"}]", "tools[0].function: want an object, found nothing"},
+        {"[{\"function\":{}}]", "tools[0].function.name: want a string, found nothing"},
         {"[{\"function\":{\"name\":\"a b\"}}]", "tools[0].function.name is \"a b\""},
-        {"[{\"function\":{\"name\":\"a\",\"parameters\":[]}}]", "parameters is no object"},
+        {"[{\"function\":{\"name\":\"a\",\"parameters\":[]}}]",
+         "tools[0].function.parameters: want an object, found an empty array"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};

@@ -63,6 +63,14 @@ int schema_refuse(struct schema_writer *w, const char *where, const char *key)
                *where ? where : "root", key);
 }
 
+int schema_wrong(struct schema_writer *w, const char *where, const char *key, const char *want,
+                 const json_t *found)
+{
+    char room[96];
+    return ERR(w->e, E_FORMAT, "schema: %s: %.60s: want %s, found %s", where, key, want,
+               json_describe(found, room, sizeof room));
+}
+
 void schema_literal(struct buf *out, const char *s, size_t n)
 {
     buf_putc(out, '"');
@@ -86,17 +94,42 @@ static int put_json(struct schema_writer *w, const json_t *v)
     return rc;
 }
 
-/* Whether a count of the schema (minItems...) is there; E_FORMAT if it is no small number. */
+/* A count of the schema (minItems...), if it is there. */
 static int count_of(struct schema_writer *w, const json_t *schema, const char *where,
                     const char *key, int *out)
 {
     const json_t *v = json_object_get(schema, key);
+    char want[64];
     if (!v)
         return 0;
+    snprintf(want, sizeof want, "a whole number from 0 to %d", LENGTH_MAX);
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > LENGTH_MAX)
-        return ERR(w->e, E_FORMAT, "schema: %s: %s must be a number from 0 to %d", where, key,
-                   LENGTH_MAX);
+        return schema_wrong(w, where, key, want, v);
     *out = (int)json_integer_value(v);
+    return 0;
+}
+
+static int counts_of(struct schema_writer *w, const json_t *schema, const char *where,
+                     const char *const keys[2], int out[2])
+{
+    char want[64];
+    if (count_of(w, schema, where, keys[0], &out[0]) ||
+        count_of(w, schema, where, keys[1], &out[1]))
+        return -w->e->code;
+    snprintf(want, sizeof want, "at least the %d of %s", out[0], keys[0]);
+    if (out[1] >= 0 && out[1] < out[0])
+        return schema_wrong(w, where, keys[1], want, json_object_get(schema, keys[1]));
+    return 0;
+}
+
+int schema_lengths(struct schema_writer *w, const json_t *schema, const char *where, int *least,
+                   int *most)
+{
+    int n[] = {*least, *most};
+    if (counts_of(w, schema, where, (const char *const[]){"minLength", "maxLength"}, n))
+        return -w->e->code;
+    *least = n[0];
+    *most = n[1];
     return 0;
 }
 
@@ -112,11 +145,8 @@ static void put_times(struct buf *out, int least, int most)
 static int put_string(struct schema_writer *w, const json_t *schema, const char *where)
 {
     int least = 0, most = -1;
-    if (count_of(w, schema, where, "minLength", &least) ||
-        count_of(w, schema, where, "maxLength", &most))
+    if (schema_lengths(w, schema, where, &least, &most))
         return -w->e->code;
-    if (most >= 0 && most < least)
-        return ERR(w->e, E_FORMAT, "schema: %s: maxLength is less than minLength", where);
     if (!least && most < 0) {
         buf_puts(w->out, "string. ");
         return 0;
@@ -131,18 +161,19 @@ static int put_array(struct schema_writer *w, const json_t *schema, const char *
 {
     const json_t *items = json_object_get(schema, "items");
     struct buf item = BUF_INIT;
-    int least = 0, most = -1, rc = 0;
-    if (count_of(w, schema, where, "minItems", &least) ||
-        count_of(w, schema, where, "maxItems", &most))
+    int n[] = {0, -1}, rc = 0;
+    if (counts_of(w, schema, where, (const char *const[]){"minItems", "maxItems"}, n))
         return -w->e->code;
-    if (json_is_false(items))
-        most = 0;
-    if (most >= 0 && most < least)
-        return ERR(w->e, E_FORMAT, "schema: %s: maxItems is less than minItems", where);
+    const int least = n[0], most = json_is_false(items) ? 0 : n[1];
+    if (most == 0 && least)
+        return schema_wrong(w, where, "minItems", "0, as items is false",
+                            json_object_get(schema, "minItems"));
     if (json_is_object(items))
         rc = write_part(w, items, where, "items", &item);
+    else if (json_is_array(items))
+        rc = schema_refuse(w, where, "items that is an array");
     else if (items && !json_is_boolean(items))
-        rc = schema_refuse(w, where, "items that is no schema");
+        rc = schema_wrong(w, where, "items", "a schema, an object", items);
     else
         buf_puts(&item, "value. ");
     if (!rc && most == 0)
@@ -167,7 +198,7 @@ static int bound_of(struct schema_writer *w, const json_t *schema, const char *w
     if (!v)
         return 0;
     if (!json_is_number(v))
-        return ERR(w->e, E_FORMAT, "schema: %s: %s must be a number", where, key);
+        return schema_wrong(w, where, key, "a number", v);
     if (!whole && real != floor(real))
         return schema_refuse(w, where,
                              least ? "minimum with a fraction" : "maximum with a fraction");
@@ -183,6 +214,15 @@ static int bound_of(struct schema_writer *w, const json_t *schema, const char *w
     return 0;
 }
 
+static int nothing_between(struct schema_writer *w, const char *type, const json_t *schema,
+                           const char *where)
+{
+    char lo[96], hi[96];
+    return ERR(w->e, E_FORMAT, "schema: %s: no %s lies between minimum, %s, and maximum, %s", where,
+               type, json_describe(json_object_get(schema, "minimum"), lo, sizeof lo),
+               json_describe(json_object_get(schema, "maximum"), hi, sizeof hi));
+}
+
 static int put_number(struct schema_writer *w, const char *type, const json_t *schema,
                       const char *where)
 {
@@ -192,8 +232,7 @@ static int put_number(struct schema_writer *w, const char *type, const json_t *s
         bound_of(w, schema, where, "maximum", whole, &hi))
         return -w->e->code;
     if (lo > hi)
-        return ERR(w->e, E_FORMAT, "schema: %s: no %s lies between minimum and maximum", where,
-                   type);
+        return nothing_between(w, type, schema, where);
     if (!json_object_get(schema, "minimum") && !json_object_get(schema, "maximum"))
         buf_printf(w->out, "%s. ", type);
     else
@@ -269,21 +308,43 @@ static bool says_nothing_of_names(const json_t *v)
            (json_is_object(v) && !json_object_size(v));
 }
 
+/* That keywords of objects are of their kinds. */
+static int check_object(struct schema_writer *w, const json_t *schema, const char *where)
+{
+    const json_t *properties = json_object_get(schema, "properties"), *v;
+    const json_t *others = json_object_get(schema, "additionalProperties");
+    const json_t *required = json_object_get(schema, "required");
+    size_t i;
+    if (properties && !json_is_object(properties))
+        return schema_wrong(w, where, "properties", "an object of schemas", properties);
+    if (others && !json_is_object(others) && !json_is_boolean(others))
+        return schema_wrong(w, where, "additionalProperties", "a schema, true or false", others);
+    if (required && !json_is_array(required))
+        return schema_wrong(w, where, "required", "an array of strings", required);
+    json_array_foreach(required, i, v)
+    {
+        if (!json_is_string(v))
+            return schema_wrong(w, where, "required", "an array of strings", v);
+    }
+    return 0;
+}
+
 static int put_object(struct schema_writer *w, const json_t *schema, const char *where, int id)
 {
     const json_t *properties = json_object_get(schema, "properties"), *v;
     const json_t *others = json_object_get(schema, "additionalProperties");
     struct buf value = BUF_INIT;
     size_t i;
-    int rc = 0;
+    int rc = check_object(w, schema, where);
+    if (rc)
+        return rc;
     json_array_foreach(
         json_object_get(schema, "required"), i,
         v) if (!json_object_get(properties,
-                                json_is_string(v)
-                                    ? json_string_value(v)
-                                    : "")) return schema_refuse(w, where,
-                                                                "required with a name that "
-                                                                "properties lacks");
+                                json_string_value(
+                                    v))) return schema_refuse(w, where,
+                                                              "required with a name that "
+                                                              "properties lacks");
     if (!says_nothing_of_names(json_object_get(schema, "propertyNames")))
         return schema_refuse(w, where, "propertyNames other than of strings");
     if (json_object_size(properties))
@@ -307,6 +368,8 @@ static int put_object(struct schema_writer *w, const json_t *schema, const char 
 
 /* --- one schema --- */
 
+#define TYPES "string, number, integer, boolean, object, array or null"
+
 static int put_type(struct schema_writer *w, const char *type, const json_t *schema,
                     const char *where, int id)
 {
@@ -320,7 +383,8 @@ static int put_type(struct schema_writer *w, const char *type, const json_t *sch
     if (strcmp(type, "integer") == 0 || strcmp(type, "number") == 0)
         return put_number(w, type, schema, where);
     if (!is_in(simple, type))
-        return ERR(w->e, E_FORMAT, "schema: %s: type %.60s is none of JSON's", where, type);
+        return ERR(w->e, E_FORMAT, "schema: %s: type: want " TYPES ", found the string \"%.60s\"",
+                   where, type);
     buf_printf(w->out, "%s. ", type);
     return 0;
 }
@@ -333,11 +397,11 @@ static int put_types(struct schema_writer *w, const json_t *type, const json_t *
     if (json_is_string(type))
         return put_type(w, json_string_value(type), schema, where, id);
     if (!json_array_size(type))
-        return ERR(w->e, E_FORMAT, "schema: %s: type must be a string or an array of them", where);
+        return schema_wrong(w, where, "type", TYPES ", or an array of them", type);
     json_array_foreach(type, i, v)
     {
         if (!json_is_string(v))
-            return ERR(w->e, E_FORMAT, "schema: %s: type holds what is no string", where);
+            return schema_wrong(w, where, "type", TYPES ", or an array of them", v);
         buf_puts(w->out, i ? "| " : "");
         if (put_type(w, json_string_value(v), schema, where, id))
             return -w->e->code;
@@ -390,10 +454,7 @@ static int put_ref(struct schema_writer *w, const json_t *schema, const char *wh
     json_t *copy;
     int n = 0;
     if (!to)
-        return ERR(w->e, E_FORMAT,
-                   "schema: %s: $ref must name a part of this schema, as "
-                   "#/$defs/NAME",
-                   where);
+        return schema_wrong(w, where, "$ref", SCHEMA_REF, json_object_get(schema, "$ref"));
     const json_t *rest = without(schema, "$ref", &copy);
     const int rc =
         rest ? put_both(w, to, rest, where, &n) : write_part(w, to, where, "$ref", w->out);
@@ -409,7 +470,7 @@ static int put_choice(struct schema_writer *w, const json_t *schema, const char 
     json_t *copy;
     int n = 0, rc = 0;
     if (!json_array_size(list))
-        return ERR(w->e, E_FORMAT, "schema: %s: %s must be an array, not empty", where, key);
+        return schema_wrong(w, where, key, "an array of schemas, not empty", list);
     const json_t *rest = without(schema, key, &copy);
     for (size_t i = 0; !rc && i < json_array_size(list); i++) {
         const json_t *part = json_array_get(list, i);
@@ -435,7 +496,7 @@ static int put_all(struct schema_writer *w, const json_t *schema, const char *wh
     json_t *copy, *all;
     int left = 0, rc = 0;
     if (!n)
-        return ERR(w->e, E_FORMAT, "schema: %s: allOf must be an array, not empty", where);
+        return schema_wrong(w, where, "allOf", "an array of schemas, not empty", list);
     const json_t *rest = without(schema, "allOf", &copy);
     if (!rest && n == 1) {
         json_decref(copy);
@@ -465,7 +526,7 @@ static int put_values(struct schema_writer *w, const json_t *schema, const char 
     json_t *copy;
     int n = 0, rc = 0;
     if (several && !json_array_size(v))
-        return ERR(w->e, E_FORMAT, "schema: %s: enum must be an array, not empty", where);
+        return schema_wrong(w, where, key, "an array of values, not empty", v);
     const json_t *rest = without(schema, key, &copy);
     rc = json_array_append_new(w->made, copy) ? ERR(w->e, E_NOMEM, "no memory for a schema") : 0;
     if (rest && !rc) /* the rule is not used: what cannot be kept to is refused by it */
@@ -530,8 +591,12 @@ static int check_keys(struct schema_writer *w, const json_t *schema, const char 
 {
     const char *key;
     json_t *v;
+    char room[96];
+    if (json_is_true(schema))
+        return 0;
     if (!json_is_object(schema))
-        return json_is_true(schema) ? 0 : ERR(w->e, E_FORMAT, "schema: %s is no object", where);
+        return ERR(w->e, E_FORMAT, "schema: %s: want a schema, an object, found %s", where,
+                   json_describe(schema, room, sizeof room));
     json_object_foreach((json_t *)schema, key, v)
     {
         if (!w->lenient && !is_in(spoken, key) && !is_in(silent, key))

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+
 enum { DEPTH_MAX = 32, PRODUCT_MAX = 64, REF_ROOM = 512 };
 
 struct both {
@@ -102,8 +104,8 @@ static json_t *resolve(struct both *b, const json_t *s)
     const json_t *to = schema_follow(b->root, ref);
     json_t *rest = json_copy((json_t *)s), *out = NULL;
     if (!to)
-        ERR(b->e, E_FORMAT, "schema: %s: $ref must name a part of this schema, as #/$defs/NAME",
-            b->where);
+        ERR(b->e, E_FORMAT, "schema: %s: $ref: want " SCHEMA_REF ", found the string \"%.60s\"",
+            b->where, ref);
     else if (!rest || json_object_del(rest, "$ref"))
         no_memory(b);
     else
@@ -181,12 +183,14 @@ static json_t *joined(struct both *b, const json_t *p, const json_t *q)
 static json_t *both(struct both *b, const json_t *x, const json_t *y)
 {
     json_t *p = NULL, *q = NULL, *out = NULL;
+    char room[96];
     if (json_is_boolean(x) || json_is_false(y))
         return json_incref((json_t *)(json_is_true(x) ? y : json_is_false(x) ? x : y));
     if (json_is_true(y))
         return json_incref((json_t *)x);
     if (!json_is_object(x) || !json_is_object(y))
-        ERR(b->e, E_FORMAT, "schema: %s: a part of it is no object", b->where);
+        ERR(b->e, E_FORMAT, "schema: %s: want schemas, objects, as its parts, found %s", b->where,
+            json_describe(json_is_object(x) ? y : x, room, sizeof room));
     else if (++b->depth > DEPTH_MAX)
         ERR(b->e, E_LIMIT, "schema: %s: $ref and allOf lead to one another more than %d times",
             b->where, DEPTH_MAX);

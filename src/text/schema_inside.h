@@ -24,6 +24,12 @@ int schema_calls(struct schema_writer *w, const struct grammar_spec *s);
 /* Rules char. and chars. for JSON within calls: strings in which none of a call's tags is. */
 void schema_call_strings(struct buf *out);
 int schema_refuse(struct schema_writer *w, const char *where, const char *key);
+/* E_FORMAT: a keyword's value (NULL: there is none) is not what it must be. */
+int schema_wrong(struct schema_writer *w, const char *where, const char *key, const char *want,
+                 const json_t *found);
+/* A text's least and most characters; those that are not said stay. */
+int schema_lengths(struct schema_writer *w, const json_t *schema, const char *where, int *least,
+                   int *most);
 void schema_literal(struct buf *out, const char *s, size_t n);
 bool schema_requires(const json_t *schema, const char *key);
 /* Whether a schema says more than its keyword `key` (or NULL: than nothing). */

@@ -10,6 +10,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#define SCHEMA_REF "a part of this schema, as #/$defs/NAME" /* what a $ref must be */
+
 /* What "#/a/b" names in root, borrowed, or NULL: a JSON pointer (~1 is /, ~0 is ~, numbers are
  * places of arrays) as a fragment (%20 is a blank) of up to 500 bytes. */
 const json_t *schema_follow(const json_t *root, const char *ref);

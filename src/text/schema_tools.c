@@ -93,11 +93,12 @@ static int put_measured(struct schema_writer *w, const json_t *schema, const cha
     json_decref(plain);
     if (!only)
         return schema_refuse(w, where, "a parameter that may be text, with conditions on it,");
-    const json_t *least = json_object_get(schema, "minLength");
-    const json_t *most = json_object_get(schema, "maxLength");
-    buf_printf(w->out, "[^<]{%d,", (int)json_integer_value(least));
-    if (most)
-        buf_printf(w->out, "%d", (int)json_integer_value(most));
+    int least = 0, most = -1;
+    if (schema_lengths(w, schema, where, &least, &most))
+        return -w->e->code;
+    buf_printf(w->out, "[^<]{%d,", least);
+    if (most >= 0)
+        buf_printf(w->out, "%d", most);
     buf_puts(w->out, "} \"\\n</parameter>\" ");
     return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "text/schema_parts.h"
 
 enum { DEPTH_MAX = 16 }; /* of anyOf in anyOf and of $ref to $ref */
@@ -28,22 +29,30 @@ static int check_name(const char *name, size_t i, struct err *e)
     return 0;
 }
 
+static int wrong(size_t i, const char *field, const json_t *found, const char *want, struct err *e)
+{
+    char room[96];
+    return ERR(e, E_FORMAT, "tools[%zu].function%s: want %s, found %s", i, field, want,
+               json_describe(found, room, sizeof room));
+}
+
 static int read_tool(const json_t *tool, size_t i, const char **name, json_t **parameters,
                      struct err *e)
 {
     const json_t *type = json_object_get(tool, "type"), *f = json_object_get(tool, "function");
     const char *kind = type ? json_string_value(type) : "function";
+    char room[96];
     if (!kind || strcmp(kind, "function") != 0)
-        return ERR(e, E_FORMAT, "tools[%zu].type is %.60s, only \"function\" is known here", i,
-                   kind ? kind : "no string");
+        return ERR(e, E_FORMAT, "tools[%zu].type: want \"function\", found %s", i,
+                   json_describe(type, room, sizeof room));
     if (!json_is_object(f))
-        return ERR(e, E_FORMAT, "tools[%zu].function is missing or no object", i);
+        return wrong(i, "", f, "an object", e);
     *name = json_string_value(json_object_get(f, "name"));
     if (!*name)
-        return ERR(e, E_FORMAT, "tools[%zu].function.name is missing or no string", i);
+        return wrong(i, ".name", json_object_get(f, "name"), "a string", e);
     *parameters = json_object_get(f, "parameters");
     if (*parameters && !json_is_object(*parameters) && !json_is_null(*parameters))
-        return ERR(e, E_FORMAT, "tools[%zu].function.parameters is no object", i);
+        return wrong(i, ".parameters", *parameters, "an object", e);
     return check_name(*name, i, e);
 }
 
@@ -66,10 +75,12 @@ static int add_tool(struct toolset *t, const json_t *tool, size_t i, struct err 
 
 int toolset_init(struct toolset *t, const json_t *tools, struct err *e)
 {
+    char room[96];
     *t = (struct toolset){.tools = json_object()};
     int rc = t->tools ? 0 : ERR(e, E_NOMEM, "no memory for tools");
     if (!rc && tools && !json_is_array(tools) && !json_is_null(tools))
-        rc = ERR(e, E_FORMAT, "tools is no array");
+        rc = ERR(e, E_FORMAT, "tools: want an array, found %s",
+                 json_describe(tools, room, sizeof room));
     for (size_t i = 0; i < json_array_size(tools) && !rc; i++)
         rc = add_tool(t, json_array_get(tools, i), i, e);
     if (rc)
