@@ -136,9 +136,10 @@ int gpu_head_logits(struct gpu *g, const struct head_job *j, struct err *e);
 
 /* --- draft.c --- */
 
-/* The tables of the draft head's cells of the positions before those of b; returns how many there
- * are, 0: none. wide: the residuals of b after the last layer, [R][S*h]. */
-int gpu_mtp_cells(struct gpu *g, const struct batch *b, u64 wide, struct batch *cells);
+/* Makes `cells` those of the draft head for the positions before those of b, and b->cells; without
+ * drafts, or where there are none, b->cells is NULL. wide: the residuals of b after the last layer,
+ * [R][S*h]. */
+void gpu_mtp_cells(struct gpu *g, struct batch *b, u64 wide, struct batch *cells);
 /* Fills the cells; then hyper holds nothing of use any more. */
 int gpu_mtp_fill(struct gpu *g, const struct batch *cells, struct err *e);
 /* Draft logits: see struct engine_ops. */

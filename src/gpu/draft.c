@@ -8,13 +8,14 @@
 #include "gpu/blocks.h"
 #include "gpu/plan.h"
 
-int gpu_mtp_cells(struct gpu *g, const struct batch *b, u64 wide, struct batch *cells)
+void gpu_mtp_cells(struct gpu *g, struct batch *b, u64 wide, struct batch *cells)
 {
     const struct config *c = &g->base.weights->config;
     struct tables *t = &g->host.tables[1];
     u64 width = (u64)c->S * (u64)c->h * sizeof(float);
     int n = 0;
-    for (int r = 0; r < b->R; r++) {
+    b->cells = NULL;
+    for (int r = 0; g->options.drafts && r < b->R; r++) {
         const struct at *at = &b->host->at[r];
         if (!at->pos)
             continue;
@@ -22,9 +23,10 @@ int gpu_mtp_cells(struct gpu *g, const struct batch *b, u64 wide, struct batch *
         g->host.wide[n++] =
             at->r ? wide + (u64)(r - 1) * width : sequence_at(at->s, g->places.wide);
     }
-    if (n)
-        gpu_batch_of_cells(g, cells, n, b->prefill);
-    return n;
+    if (!n)
+        return;
+    gpu_batch_of_cells(g, cells, n, b->prefill);
+    b->cells = cells;
 }
 
 int gpu_mtp_fill(struct gpu *g, const struct batch *cells, struct err *e)

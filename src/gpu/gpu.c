@@ -89,6 +89,17 @@ static int see_end(struct gpu *g, struct batch *b, struct err *e)
     return g->options.observe ? gpu_stop(g, b, &s, e) : 0;
 }
 
+/* Keeps the residuals of n rows, which drafts start from, and fills the draft head's cells. */
+static int end_drafts(struct gpu *g, const struct batch *b, u64 from, u64 to, int n, struct err *e)
+{
+    if (!g->options.drafts)
+        return 0;
+    gpu_phase(g, PHASE_DRAFT);
+    int rc = gpu_copy(g, from, to, (size_t)n * wide_bytes(g) / sizeof(float), e);
+    tape_barrier(g->tape);
+    return rc || !b->cells ? rc : gpu_mtp_fill(g, b->cells, e);
+}
+
 /* --- steps --- */
 
 /* Of a step the rows from the first to the last that is asked for get logits. */
@@ -120,13 +131,7 @@ static int step_record(struct gpu *g, struct batch *b, struct err *e)
         rc = end_rows(g, b, e);
         rc = rc ? rc : see_end(g, b, e);
     }
-    if (rc || !g->options.drafts)
-        return rc;
-    gpu_phase(g, PHASE_DRAFT);
-    rc = gpu_copy(g, g->scratch.hyper, wide_of(g, b), (size_t)b->R * wide_bytes(g) / sizeof(float),
-                  e);
-    tape_barrier(g->tape);
-    return rc || !b->cells ? rc : gpu_mtp_fill(g, b->cells, e);
+    return rc ? rc : end_drafts(g, b, g->scratch.hyper, wide_of(g, b), b->R, e);
 }
 
 /* Whether a plan serves: nothing of what is recorded may depend on what the host finds out. */
@@ -161,8 +166,7 @@ static int step_start(struct gpu *g, struct batch *b, struct err *e)
 static int step_run(struct gpu *g, struct batch *b, struct err *e)
 {
     struct batch cells;
-    if (g->options.drafts && gpu_mtp_cells(g, b, wide_of(g, b), &cells))
-        b->cells = &cells;
+    gpu_mtp_cells(g, b, wide_of(g, b), &cells);
     const int rc = step_start(g, b, e);
     b->cells = NULL;
     return rc;
@@ -255,13 +259,8 @@ static int prefill_record(struct gpu *g, struct batch *b, struct err *e)
         rc = end_rows(g, b, e);
         rc = rc ? rc : see_end(g, b, e);
     }
-    if (rc || !g->options.drafts)
-        return rc;
-    gpu_phase(g, PHASE_DRAFT);
-    rc = gpu_copy(g, m->hyper + (u64)(b->R - 1) * wide_bytes(g), m->last_wide,
-                  wide_bytes(g) / sizeof(float), e);
-    tape_barrier(g->tape);
-    return rc || !b->cells ? rc : gpu_mtp_fill(g, b->cells, e);
+    return rc ? rc
+              : end_drafts(g, b, m->hyper + (u64)(b->R - 1) * wide_bytes(g), m->last_wide, 1, e);
 }
 
 /* The last token's residual becomes the sequence's, once all has gone well. */
@@ -286,8 +285,7 @@ static int gpu_prefill(struct engine *base, struct sequence *s, const int32_t *t
         return rc;
     b.first_head = n - 1;
     b.n_heads = logits != NULL;
-    if (g->options.drafts && gpu_mtp_cells(g, &b, g->scratch.hyper, &cells))
-        b.cells = &cells;
+    gpu_mtp_cells(g, &b, g->scratch.hyper, &cells);
     rc = gpu_rows_begin(g, &b, e);
     rc = rc ? rc : gpu_batch_run(g, &b, NULL, prefill_record, e);
     rc = rc ? rc : gpu_batch_check(g, &b, e);
@@ -317,8 +315,7 @@ static int rehearse_rows(struct sequence *s, int R, struct err *e)
         return rc;
     choose_heads(g, &b, NULL);
     b.reach = s->ctx;
-    if (g->options.drafts && gpu_mtp_cells(g, &b, wide_of(g, &b), &cells))
-        b.cells = &cells;
+    gpu_mtp_cells(g, &b, wide_of(g, &b), &cells);
     return gpu_batch_rehearse(g, &b, step_record, e);
 }
 
@@ -333,8 +330,7 @@ static int rehearse_tokens(struct sequence *s, int n, struct err *e)
     b.first_head = n - 1;
     b.n_heads = 1;
     b.reach = s->ctx;
-    if (g->options.drafts && gpu_mtp_cells(g, &b, g->scratch.hyper, &cells))
-        b.cells = &cells;
+    gpu_mtp_cells(g, &b, g->scratch.hyper, &cells);
     return gpu_batch_rehearse(g, &b, prefill_record, e);
 }
 
