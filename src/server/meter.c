@@ -29,6 +29,7 @@ struct meter {
 };
 
 static void run(void *meter);
+static void release(struct meter *m);
 static void take(struct meter *m, struct meter_sample *out);
 
 int meter_open(struct schedule *s, struct meter **out, struct err *e)
@@ -53,10 +54,18 @@ int meter_open(struct schedule *s, struct meter **out, struct err *e)
         *out = m;
         return 0;
     }
+    release(m);
+    return rc;
+}
+
+/* Without its thread. */
+static void release(struct meter *m)
+{
+    pthread_cond_destroy(&m->stopped);
+    pthread_mutex_destroy(&m->lock);
     counters_close(&m->now);
     mem_free(m->layer);
     mem_free(m);
-    return rc;
 }
 
 void meter_close(struct meter *m)
@@ -68,11 +77,7 @@ void meter_close(struct meter *m)
     pthread_cond_signal(&m->stopped);
     pthread_mutex_unlock(&m->lock);
     thread_join(&m->thread);
-    pthread_cond_destroy(&m->stopped);
-    pthread_mutex_destroy(&m->lock);
-    counters_close(&m->now);
-    mem_free(m->layer);
-    mem_free(m);
+    release(m);
 }
 
 /* The lock is held. */

@@ -25,6 +25,7 @@ struct pump {
 };
 
 static void run(void *ctx);
+static void release(struct pump *p);
 
 int pump_open(struct pump **out, struct err *e)
 {
@@ -35,11 +36,19 @@ int pump_open(struct pump **out, struct err *e)
     pthread_mutex_init(&p->lock, NULL);
     thread_cond_init(&p->more);
     if (thread_start(&p->thread, run, p, e)) {
-        mem_free(p);
+        release(p);
         return -e->code;
     }
     *out = p;
     return 0;
+}
+
+/* Without its thread. */
+static void release(struct pump *p)
+{
+    pthread_cond_destroy(&p->more);
+    pthread_mutex_destroy(&p->lock);
+    mem_free(p);
 }
 
 void pump_close(struct pump *p)
@@ -51,9 +60,7 @@ void pump_close(struct pump *p)
     pthread_cond_signal(&p->more);
     pthread_mutex_unlock(&p->lock);
     thread_join(&p->thread);
-    pthread_cond_destroy(&p->more);
-    pthread_mutex_destroy(&p->lock);
-    mem_free(p);
+    release(p);
 }
 
 int pump_replies(struct pump *p)
