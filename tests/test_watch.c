@@ -318,14 +318,18 @@ static void test_dash_resizes(void **state)
     buf_free(&t.said);
 }
 
-static void test_an_unknown_terminal(void **state)
+/* On one whose cursor stays where it is (dumb) the dashboard wrote all its lines over each other. */
+static void test_a_terminal_it_cannot_draw_on(void **state)
 {
-    struct terminal t;
+    static const char *const kinds[] = {"no-such-kind", "dumb"};
     (void)state;
-    terminal_open(&t, "no-such-kind", 80, 24);
-    terminal_said(&t, "dash does not know this terminal");
-    terminal_ends(&t, 2);
-    buf_free(&t.said);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct terminal t;
+        terminal_open(&t, kinds[i], 80, 24);
+        terminal_said(&t, "dash cannot draw on this terminal");
+        terminal_ends(&t, 2);
+        buf_free(&t.said);
+    }
 }
 
 /* The last test: the server ends under a dashboard, which says so and still quits well. */
@@ -357,7 +361,7 @@ int main(void)
         cmocka_unit_test(test_dash_without_colour),
         cmocka_unit_test(test_dash_ends_with_signals),
         cmocka_unit_test(test_dash_resizes),
-        cmocka_unit_test(test_an_unknown_terminal),
+        cmocka_unit_test(test_a_terminal_it_cannot_draw_on),
         cmocka_unit_test(test_dash_outlives_its_server),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -12,21 +12,35 @@
 
 #undef ERR /* curses means something else by it */
 #include <curses.h>
+#include <term.h>
 
 #define FAIL(e, code, ...) err_failed((err_set)((e), (code), __VA_ARGS__))
 
 enum { ESCAPE = 27, ESCAPE_WAIT_MS = 50, PAIR_CHART = 1, PAIR_WARN };
+
+/* Whether TERM is a kind that is known, and on which text can be put at a place: newterm takes one
+ * on which it cannot (dumb), and then all lines are written over each other. */
+static bool can_place(void)
+{
+    int found;
+    if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
+        return false;
+    const char *move = tigetstr("cup");
+    const bool can = move && move != (const char *)-1;
+    del_curterm(cur_term);
+    return can;
+}
 
 /* newterm, because initscr would end the program at a terminal it does not know. */
 int screen_open(struct err *e)
 {
     if (!os_is_terminal(STDIN_FILENO) || !os_is_terminal(STDOUT_FILENO))
         return FAIL(e, E_ARG, "dash wants a terminal; `cherenkov status` prints the figures once");
-    SCREEN *screen = newterm(NULL, stdout, stdin);
+    SCREEN *screen = can_place() ? newterm(NULL, stdout, stdin) : NULL;
     if (!screen)
         return FAIL(e, E_ARG,
-                    "dash does not know this terminal: set TERM to a kind that is in the "
-                    "terminfo database (vt100 nearly always works)");
+                    "dash cannot draw on this terminal: set TERM to a kind that is in the "
+                    "terminfo database and can move its cursor (vt100 nearly always works)");
     set_escdelay(ESCAPE_WAIT_MS);
     cbreak();
     noecho();
