@@ -90,6 +90,12 @@ static void test_fields_of_a_chat(void **state)
     expect_json(a.variables, "{'other': 1}");
     assert_true(isnan(a.temperature) && a.seed == -1 && !a.no_cache);
     ask_free(&a);
+    take(CHAT,
+         "{" HI ", 'thinking_budget': 5, 'reasoning_effort': 'minimal', 'chat_template_kwargs':"
+         " {'thinking_budget': 5, 'reasoning_effort': 'low'}}", /* they say the same */
+         &a);
+    assert_true(a.think_budget == 5 && a.thinking == 1);
+    ask_free(&a);
 }
 
 static void test_messages_are_brought_into_one_form(void **state)
@@ -297,6 +303,15 @@ static const struct {
      "max_completion_tokens: is 7, and max_tokens is 5: give one of them"},
     {CHAT, "{" HI ", 'enable_thinking': false, 'reasoning_effort': 'low'}", "reasoning_effort",
      "reasoning_effort: switches thinking on, which another field of this request switches off"},
+    {CHAT, "{" HI ", 'thinking_budget': 5, 'chat_template_kwargs': {'thinking_budget': 6}}",
+     "chat_template_kwargs.thinking_budget",
+     "chat_template_kwargs.thinking_budget: is 6 tokens, and thinking_budget of this request 5: "
+     "say "
+     "one of them"},
+    {CHAT,
+     "{" HI ", 'reasoning_effort': 'low', 'chat_template_kwargs': {'reasoning_effort': 'high'}}",
+     "reasoning_effort",
+     "reasoning_effort: wants low of thinking, and another field of this request another effort"},
     {CHAT, "{" HI ", 'enable_thinking': true, 'chat_template_kwargs': {'enable_thinking': false}}",
      "chat_template_kwargs.enable_thinking",
      "chat_template_kwargs.enable_thinking: switches thinking off, which another field of this "

@@ -171,6 +171,11 @@ int ask_effort(struct ask *a, const char *word, const char *name, struct wrong *
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(words[i][0], word) != 0)
             continue;
+        if (a->effort && words[i][1] && strcmp(a->effort, words[i][1]) != 0)
+            return WRONG(w, E_FORMAT, name,
+                         "%s: wants %s of thinking, and another field of this request another "
+                         "effort",
+                         name, word);
         a->effort = words[i][1];
         return set_thinking(a, a->effort != NULL, name, w);
     }
@@ -211,6 +216,12 @@ int ask_variables(struct ask *a, const json_t *v, const char *name, struct wrong
             if (!json_is_integer(value) || json_integer_value(value) < 0 ||
                 json_integer_value(value) > INT32_MAX)
                 return wrong_value(w, full, value, "a whole number from 0 to 2147483647");
+            if (a->think_budget >= 0 && a->think_budget != json_integer_value(value))
+                return WRONG(w, E_FORMAT, full,
+                             "%s: is %lld tokens, and thinking_budget of this request %lld: say "
+                             "one of them",
+                             full, (long long)json_integer_value(value),
+                             (long long)a->think_budget);
             a->think_budget = json_integer_value(value);
         } else if (strcmp(key, "messages") == 0 || strcmp(key, "tools") == 0 ||
                    strcmp(key, "add_generation_prompt") == 0) {
