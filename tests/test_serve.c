@@ -171,6 +171,43 @@ static void test_streams_say_the_same(void **state)
     }
 }
 
+/* The types of an answer's blocks. */
+static void block_types(const json_t *content, struct buf *out)
+{
+    const json_t *block;
+    size_t i;
+    json_array_foreach(content, i, block) buf_puts(out, aid_string(block, "type"));
+}
+
+/* An answer that only thought had an empty text at once and none in a stream; one that said nothing
+ * had a text at once, and no block at all in a stream. */
+static void test_a_stream_has_the_blocks_of_the_whole_answer(void **state)
+{
+    static const struct {
+        const char *fields, *types;
+    } cases[] = {
+        {"'max_tokens': 9", "text"},
+        {"'max_tokens': 6, 'output_config': {'effort': 'low'}", "thinking"},
+        {"'max_tokens': 6, 'stop_sequences': ['H']", "text"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf at_once = BUF_INIT, streamed = BUF_INIT, body = BUF_INIT;
+        buf_printf(&body, "{" HELLO "," GREEDY ", %s}", cases[i].fields);
+        json_t *v = aid_ask(&server, "/v1/messages", buf_str(&body), 200);
+        block_types(aid_at(v, "content"), &at_once);
+        json_decref(v);
+        buf_clear(&body);
+        buf_printf(&body, "{" HELLO "," GREEDY ", 'stream': true, %s}", cases[i].fields);
+        stream_text("/v1/messages", buf_str(&body), "data: ", "content_block.type", &streamed);
+        assert_string_equal(buf_str(&at_once), cases[i].types);
+        assert_string_equal(buf_str(&streamed), cases[i].types);
+        buf_free(&at_once);
+        buf_free(&streamed);
+        buf_free(&body);
+    }
+}
+
 static void test_thinking_is_split_off(void **state)
 {
     (void)state;
@@ -464,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_every_api_gives_the_known_answer),
         cmocka_unit_test(test_choices_and_usage),
         cmocka_unit_test(test_streams_say_the_same),
+        cmocka_unit_test(test_a_stream_has_the_blocks_of_the_whole_answer),
         cmocka_unit_test(test_thinking_is_split_off),
         cmocka_unit_test(test_what_is_wrong_is_told_in_each_form),
         cmocka_unit_test(test_tokens_of_a_prompt_too_long_are_counted),

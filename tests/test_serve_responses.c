@@ -206,6 +206,7 @@ static void test_thinking_is_an_item(void **state)
     assert_string_equal(aid_string(v, "output.0.type"), "reasoning");
     assert_string_equal(aid_string(v, "output.0.content.0.type"), "reasoning_text");
     assert_int_equal(json_array_size(aid_at(v, "output")), 1);
+    assert_string_equal(aid_string(v, "output.0.status"), "incomplete"); /* cut while it thought */
     assert_int_equal(number(v, "usage.output_tokens_details.reasoning_tokens"), 6);
     assert_string_equal(aid_string(v, "status"), "incomplete");
     json_decref(v);

@@ -159,8 +159,16 @@ static void call_end(struct choice *c, const struct reply_call *call)
     close_block(c);
 }
 
+/* An answer that said nothing at all has an empty text: clients look for one. */
+static bool says_nothing(const struct choice *c)
+{
+    return !c->text.len && !c->n_calls && !c->thinking.len;
+}
+
 static void choice_end(struct choice *c)
 {
+    if (says_nothing(c))
+        open_block(c, BLOCK_TEXT, json_pack("{s:s, s:s}", "type", "text", "text", ""));
     close_block(c);
     reply_send(c->reply, "message_delta",
                json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta",
@@ -204,7 +212,7 @@ static json_t *whole(struct reply *r)
         json_array_append_new(content,
                               json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking",
                                         c->thinking.data, c->thinking.len, "signature", ""));
-    if (c->text.len || !c->n_calls)
+    if (c->text.len || says_nothing(c))
         json_array_append_new(content, json_pack("{s:s, s:s%}", "type", "text", "text",
                                                  buf_str(&c->text), c->text.len));
     for (int i = 0; i < c->n_calls; i++)

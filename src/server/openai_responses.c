@@ -138,6 +138,12 @@ static json_t *message_part(const struct choice *c, const struct buf *text)
     return part;
 }
 
+static const char *item_status(const struct choice *c, bool done)
+{
+    const bool cut = !c->finish || strcmp(c->finish, "length") == 0 || !is_whole(c);
+    return !done ? "in_progress" : cut ? "incomplete" : "completed";
+}
+
 /* done: with what it has come to; else as it begins. */
 static json_t *thinking_item(const struct choice *c, bool done)
 {
@@ -149,14 +155,8 @@ static json_t *thinking_item(const struct choice *c, bool done)
         json_array_append_new(parts,
                               text_part(summary ? "summary_text" : "reasoning_text", &c->thinking));
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", id, "type", "reasoning", "status",
-                     done ? "completed" : "in_progress", "summary", summary ? parts : none,
-                     "content", summary ? none : parts);
-}
-
-static const char *item_status(const struct choice *c, bool done)
-{
-    const bool cut = !c->finish || strcmp(c->finish, "length") == 0 || !is_whole(c);
-    return !done ? "in_progress" : cut ? "incomplete" : "completed";
+                     parts_thinking(&c->parts) || !done ? item_status(c, done) : "completed",
+                     "summary", summary ? parts : none, "content", summary ? none : parts);
 }
 
 static json_t *text_item(const struct choice *c, bool done)
