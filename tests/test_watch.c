@@ -318,7 +318,7 @@ static void test_dash_resizes(void **state)
     buf_free(&t.said);
 }
 
-/* On one whose cursor stays where it is (dumb) the dashboard wrote all its lines over each other. */
+/* Where the cursor stays where it is (dumb) the dashboard wrote all its lines over each other. */
 static void test_a_terminal_it_cannot_draw_on(void **state)
 {
     static const char *const kinds[] = {"no-such-kind", "dumb"};
