@@ -202,6 +202,102 @@ static void test_program(void **state)
     }
 }
 
+static const struct command *const commands[] = {
+    &cmd_pack,       &cmd_inspect, &cmd_verify, &cmd_run,    &cmd_chat,     &cmd_serve,
+    &cmd_status,     &cmd_stats,   &cmd_dash,   &cmd_prompt, &cmd_tokenize, &cmd_logits,
+    &cmd_perplexity, &cmd_check,   &cmd_synth,  &cmd_bench,  &cmd_devices,
+};
+
+/* What the help calls numbers, and values that none of them has. */
+static const struct {
+    const char *meta, *refused[8];
+} numbers[] = {
+    {"N",
+     {"-9007199254740993", "9007199254740994", "99999999999999999999", "1.5", "0x10", "nan", ""}},
+    {"SIZE", {"-1", "2000000T", "1e9", "8X", "0x10", "nan", ""}},
+    {"A|G|K|P|T|W|X|SECONDS",
+     {"-9007199254740993", "9007199254740994", "1e999", "0x10", "nan", "inf", ""}},
+};
+
+static bool is_one_of(const char *word, size_t len, const char *list)
+{
+    for (size_t n; *list; list += n + (list[n] == '|')) {
+        n = strcspn(list, "|");
+        if (n == len && memcmp(word, list, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What one flag of a command says to a value. */
+static void expect_refused(const struct command *c, const char *flag, const char *value)
+{
+    const char *const argv[] = {c->name, flag, value, "a", "b", NULL};
+    struct err e = {0};
+    char says[96];
+    const int rc = c->run(5, (char **)(uintptr_t)argv, &e);
+    snprintf(says, sizeof says, "%s: %s wants a", c->name, flag);
+    if (err_exit_status(rc) != 2 || !strstr(e.msg, says))
+        fail_msg("%s %s '%s': status %d, %s", c->name, flag, value, err_exit_status(rc), e.msg);
+}
+
+/* All number flags of a command, as its help lists them: how many there are. */
+static int refuse_numbers(const struct command *c)
+{
+    struct aid_output o;
+    int n = 0;
+    aid_run((const char *const[]){"cherenkov", "help", c->name, NULL}, NULL, &o);
+    for (const char *at = buf_str(&o.out); (at = strstr(at, "\n  --"));) {
+        char flag[64];
+        at += 3;
+        snprintf(flag, sizeof flag, "%.*s", (int)strcspn(at, " \n"), at);
+        const char *meta = at + strlen(flag) + 1;
+        for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
+            if (!is_one_of(meta, strcspn(meta, " "), numbers[k].meta))
+                continue;
+            for (size_t i = 0; numbers[k].refused[i]; i++)
+                expect_refused(c, flag, numbers[k].refused[i]);
+            n++;
+        }
+    }
+    aid_output_free(&o);
+    return n;
+}
+
+/* A number that no model could do with is a wrong command line, whichever flag and command it is.
+ * What only this model cannot do is another matter: tests/test_model_flags.c. */
+static void test_numbers_out_of_range(void **state)
+{
+    static const struct {
+        const struct command *command;
+        const char *flag, *value;
+    } edges[] = {
+        {&cmd_run, "--max-ctx", "0"},        {&cmd_run, "--max-tokens", "0"},
+        {&cmd_run, "--threads", "0"},        {&cmd_run, "--threads", "257"},
+        {&cmd_run, "--pool-slots", "0"},     {&cmd_run, "--pool-gb", "0"},
+        {&cmd_run, "--memory", "1M"},        {&cmd_run, "--device-memory", "0"},
+        {&cmd_run, "--prefill-chunk", "0"},  {&cmd_run, "--prefill-chunk", "8193"},
+        {&cmd_run, "--drafts", "4"},         {&cmd_run, "--temperature", "101"},
+        {&cmd_run, "--top-p", "1.01"},       {&cmd_chat, "--max-ctx", "2147483648"},
+        {&cmd_logits, "--greedy", "-1"},     {&cmd_perplexity, "--window", "1"},
+        {&cmd_perplexity, "--stride", "0"},  {&cmd_check, "--tolerance", "-1"},
+        {&cmd_bench, "--sequences", "17"},   {&cmd_bench, "--repetitions", "0"},
+        {&cmd_serve, "--max-ctx", "0"},      {&cmd_serve, "--sequences", "17"},
+        {&cmd_serve, "--queue", "100001"},   {&cmd_serve, "--connections", "0"},
+        {&cmd_serve, "--request-size", "1"}, {&cmd_serve, "--drain-time", "-1"},
+        {&cmd_stats, "--limit", "0"},        {&cmd_pack, "--threads", "0"},
+        {&cmd_verify, "--threads", "0"},     {&cmd_synth, "--layers", "0"},
+    };
+    int n = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        n += refuse_numbers(commands[i]);
+    for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++)
+        expect_refused(edges[i].command, edges[i].flag, edges[i].value);
+    printf("note: %d number flags\n", n);
+    assert_true(n > 80);
+}
+
 /* A result that could not be written is a failure, also when nothing else went wrong. */
 static void test_full_output(void **state)
 {
@@ -221,7 +317,7 @@ int main(void)
         cmocka_unit_test(test_values),          cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_sizes_and_words), cmocka_unit_test(test_lists_are_bounded),
         cmocka_unit_test(test_nearest),         cmocka_unit_test(test_program),
-        cmocka_unit_test(test_full_output),
+        cmocka_unit_test(test_full_output),     cmocka_unit_test(test_numbers_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/model_flags.h"
+#include "tests/aid_demo.h"
 
 enum { WORDS = 6 };
 
@@ -154,6 +155,44 @@ static void test_flags_reach_the_engine(void **state)
     aid_rmdir(dir);
 }
 
+/* Numbers that another model could do with: a limit of this one, and status 1. */
+static void test_what_this_model_cannot_do(void **state)
+{
+    static const struct {
+        const char *argv[8], *says;
+    } cases[] = {
+        {{"run", "--max-ctx", "1000000"},
+         "1000000 tokens is asked for, and the model's positions end"},
+        {{"run", "--max-ctx", "1"}, "the context holds 1, answer included"},
+        {{"run", "--pool-slots", "1"}, "a pool of 1 experts is too small, want at least"},
+        {{"run", "--memory", "2000000"}, "the limit is 2.00 MB (--memory), but"},
+        {{"logits", "--memory", "2000000", "--ids", "1"}, "the limit is 2.00 MB (--memory), but"},
+        {{"perplexity", "--window", "1000000"}, "1000000 tokens is asked for"},
+        {{"bench", "--prompt-tokens", "1000000", "--no-machine"}, "tokens is asked for"},
+        {{"serve", "--max-ctx", "1000000", "--listen", "127.0.0.1:0", "--control", "none"},
+         "1000000 tokens is asked for"},
+    };
+    char *dir = aid_demo_pack(), *store = file_join(dir, "packed");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *argv[16] = {"cherenkov"};
+        const char *const command = cases[i].argv[0];
+        struct aid_output o;
+        int n = 1;
+        for (int k = 0; cases[i].argv[k]; k++)
+            argv[n++] = cases[i].argv[k];
+        argv[n++] = store;
+        if (strcmp(command, "run") == 0 || strcmp(command, "perplexity") == 0)
+            argv[n++] = "Once upon a time";
+        aid_run(argv, NULL, &o);
+        if (o.status != 1 || !strstr(buf_str(&o.err), cases[i].says))
+            fail_msg("%s %s: status %d, %s", command, cases[i].argv[1], o.status, buf_str(&o.err));
+        aid_output_free(&o);
+    }
+    mem_free(store);
+    aid_rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_flags_reach_the_engine),
+        cmocka_unit_test(test_what_this_model_cannot_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

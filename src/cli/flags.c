@@ -129,12 +129,11 @@ static int set_size(const struct flags *f, const struct flag *g, const char *val
     const size_t n = strspn(value, "0123456789.");
     snprintf(number, sizeof number, "%.*s", (int)(n < sizeof number ? n : 0), value);
     char *end;
-    const double bytes = strtod(number, &end) * unit(value + n);
-    if (!*number || *end || !(bytes >= g->lo && bytes <= g->hi))
+    const double factor = unit(value + n), bytes = strtod(number, &end) * factor;
+    if (!*number || *end || factor == 0 || !(bytes >= g->lo && bytes <= g->hi))
         return ERR(e, E_ARG,
-                   "%s: --%s wants a size like 8G or 512M (at least %.0f bytes), found "
-                   "'%s'",
-                   f->command->name, g->name, g->lo, value);
+                   "%s: --%s wants a size like 8G or 512M (%.0f to %.0f bytes), found '%s'",
+                   f->command->name, g->name, g->lo, g->hi, value);
     *(uint64_t *)g->to = (uint64_t)bytes;
     return 0;
 }
