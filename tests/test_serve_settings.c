@@ -307,21 +307,21 @@ static void test_a_long_prompt_is_refused_in_a_clients_words(void **state)
     aid_serve(&s, store, (const char *const[]){"--max-ctx", "4", NULL});
     json_t *v = aid_ask(&s, "/v1/completions", "{'prompt': [1, 2, 3, 4, 5]}", 400);
     assert_string_equal(aid_string(v, "error.message"),
-                        "prompt: the prompt has 5 tokens and this server's context holds 4, answer "
-                        "included: shorten it");
+                        "prompt: prompt is too long: 5 tokens > 3, as this server's context holds "
+                        "4, answer included: shorten it");
     assert_string_equal(aid_string(v, "error.param"), "prompt");
     assert_string_equal(aid_string(v, "error.code"), "context_length_exceeded");
     json_decref(v);
     v = aid_ask(&s, "/v1/completions", "{'prompt': 'one two three four five six'}", 400);
-    assert_string_equal(
-        aid_string(v, "error.message"),
-        "prompt: the prompt has more tokens than this server's context holds, 4, answer "
-        "included: shorten it");
+    assert_string_equal(aid_string(v, "error.message"),
+                        "prompt: prompt is too long: at least 5 tokens > 3, as this server's "
+                        "context holds 4, answer included: shorten it");
     json_decref(v);
     v = aid_ask(&s, "/v1/completions", "{'prompt': [1, 2, 3], 'max_tokens': 2}", 400);
-    assert_string_equal(aid_string(v, "error.message"),
-                        "max_tokens: 2 tokens behind the 3 of the prompt are more than this "
-                        "server's context of 4: ask for 1 at most");
+    assert_string_equal(
+        aid_string(v, "error.message"),
+        "max_tokens: input length and `max_tokens` exceed context limit: 3 + 2 > 4: "
+        "ask for 1 at most");
     assert_string_equal(aid_string(v, "error.param"), "max_tokens");
     assert_string_equal(aid_string(v, "error.code"), "context_length_exceeded");
     json_decref(v);

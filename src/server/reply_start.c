@@ -71,27 +71,25 @@ static int render(struct reply *r, const struct ask_defaults *d, struct wrong *w
 }
 
 /* As generation_check does it, in words for who cannot change the server; and that there is room
- * for what is asked for: an answer is never shorter than it was asked to be without a word. */
+ * for what is asked for: an answer is never shorter than it was asked to be without a word.
+ * "prompt is too long: N tokens > N" and "exceed context limit: N + N > N" are the words that
+ * clients look for: they then shorten the conversation, or ask for less. */
 static int check_length(const struct reply *r, struct wrong *w)
 {
     const struct ask *a = &r->ask;
     const size_t n = a->ids.n;
     const int ctx = r->server->model->ctx;
-    if (n > (size_t)ctx && a->text.len) /* what came behind was not encoded */
-        return WRONG(w, E_LIMIT, a->prompt_field,
-                     "%s: the prompt has more tokens than this server's context holds, %d, answer "
-                     "included: shorten it",
-                     a->prompt_field, ctx);
+    const bool cut = n > (size_t)ctx && a->text.len; /* what came behind was not encoded */
     if (n >= (size_t)ctx)
         return WRONG(w, E_LIMIT, a->prompt_field,
-                     "%s: the prompt has %zu tokens and this server's context holds %d, answer "
-                     "included: shorten it",
-                     a->prompt_field, n, ctx);
+                     "%s: prompt is too long: %s%zu tokens > %d, as this server's context holds "
+                     "%d, answer included: shorten it",
+                     a->prompt_field, cut ? "at least " : "", n, ctx - 1, ctx);
     if (a->max_tokens > ctx - (int64_t)n)
         return WRONG(w, E_LIMIT, a->max_field,
-                     "%s: %lld tokens behind the %zu of the prompt are more than this server's "
-                     "context of %d: ask for %zu at most",
-                     a->max_field, (long long)a->max_tokens, n, ctx, (size_t)ctx - n);
+                     "%s: input length and `%s` exceed context limit: %zu + %lld > %d: ask for %zu "
+                     "at most",
+                     a->max_field, a->max_field, n, (long long)a->max_tokens, ctx, (size_t)ctx - n);
     return 0;
 }
 
