@@ -98,62 +98,79 @@ static void test_fields_of_a_chat(void **state)
     ask_free(&a);
 }
 
+static const struct {
+    enum api api;
+    const char *text, *want;
+} forms[] = {
+    {CHAT,
+     "{'messages': [{'role': 'system', 'content': 'A'}, {'role': 'user', 'content': [{'type':"
+     " 'text', 'text': 'x'}, {'type': 'text', 'text': 'y'}]}, {'role': 'developer', 'content':"
+     " 'B'}]}",
+     "[{'role': 'system', 'content': 'A\\n\\nB'}, {'role': 'user', 'content': 'xy'}]"},
+    {CHAT,
+     "{'messages': [{'role': 'user', 'content': 'q', 'name': 'Ann'}, {'role': 'assistant',"
+     " 'content': null, 'refusal': null, 'annotations': [], 'reasoning_content': 'hm',"
+     " 'tool_calls': [{'id': 'c1', 'type': 'function', 'function': {'name': 'f', 'arguments':"
+     " '{\\'a\\': 1}'}}]}, {'role': 'tool', 'tool_call_id': 'c1', 'content': 'r'}]}",
+     "[{'role': 'user', 'content': 'q', 'name': 'Ann'}, {'role': 'assistant', 'content': '',"
+     " 'reasoning_content': 'hm', 'tool_calls': [{'type': 'function', 'id': 'c1', 'function':"
+     " {'name': 'f', 'arguments': {'a': 1}}}]}, {'role': 'tool', 'tool_call_id': 'c1',"
+     " 'content': 'r'}]"},
+    {MESSAGES,
+     "{'max_tokens': 3, 'system': [{'type': 'text', 'text': 'S', 'cache_control': {}}],"
+     " 'messages': [{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content':"
+     " [{'type': 'thinking', 'thinking': 'hm', 'signature': ''}, {'type': 'text', 'text': 't'},"
+     " {'type': 'tool_use', 'id': 'c1', 'name': 'f', 'input': {'a': 1}}]}, {'role': 'user',"
+     " 'content': [{'type': 'tool_result', 'tool_use_id': 'c1', 'content': [{'type': 'text',"
+     " 'text': 'r'}]}, {'type': 'text', 'text': 'and?'}]}]}",
+     "[{'role': 'system', 'content': 'S'}, {'role': 'user', 'content': 'q'}, {'role':"
+     " 'assistant', 'content': 't', 'reasoning_content': 'hm', 'tool_calls': [{'type':"
+     " 'function', 'id': 'c1', 'function': {'name': 'f', 'arguments': {'a': 1}}}]}, {'role':"
+     " 'tool', 'tool_call_id': 'c1', 'content': 'r'}, {'role': 'user', 'content': 'and?'}]"},
+    {MESSAGES,
+     "{'max_tokens': 3, 'messages': [{'role': 'user', 'content': [{'type': 'tool_result',"
+     " 'tool_use_id': 'c1', 'is_error': true, 'content': [{'type': 'text', 'text': 'gone'}]},"
+     " {'type': 'tool_result', 'tool_use_id': 'c2', 'is_error': true}, {'type': 'tool_result',"
+     " 'tool_use_id': 'c3', 'is_error': true, 'content': 'no'}, {'type': 'tool_result',"
+     " 'tool_use_id': 'c4', 'is_error': false}]}]}",
+     "[{'role': 'tool', 'tool_call_id': 'c1', 'content': 'Error: gone'}, {'role': 'tool',"
+     " 'tool_call_id': 'c2', 'content': 'Error: '}, {'role': 'tool', 'tool_call_id': 'c3',"
+     " 'content': 'Error: no'}, {'role': 'tool', 'tool_call_id': 'c4', 'content': ''}]"},
+    /* Claude Code: what tells about the client, and system messages in the middle. */
+    {MESSAGES,
+     "{'max_tokens': 3, 'system': [{'type': 'text', 'text': 'x-anthropic-billing-header: "
+     "a=1;'},"
+     " {'type': 'text', 'text': 'S'}], 'messages': [{'role': 'system', 'content': 'T'}, "
+     "{'role':"
+     " 'user', 'content': 'q'}, {'role': 'system', 'content': [{'type': 'text', 'text': "
+     "'r'}]}],"
+     " 'context_management': {'edits': [{'type': 'clear_thinking_20251015', 'keep': 'all'},"
+     " {'type': 'clear_thinking_20251015', 'keep': {'type': 'all'}}]}}",
+     "[{'role': 'system', 'content': 'S\\n\\nT'}, {'role': 'user', 'content': 'q'}, {'role':"
+     " 'user', 'content': '<system-reminder>\\nr\\n</system-reminder>\\n'}]"},
+    {MESSAGES,
+     "{'max_tokens': 3, 'system': [{'type': 'text', 'text': 'x-anthropic-billing-header: a'}],"
+     " 'messages': [{'role': 'user', 'content': 'q'}], 'context_management': {}}",
+     "[{'role': 'user', 'content': 'q'}]"},
+    {OLLAMA_CHAT,
+     "{'messages': [{'role': 'user', 'content': 'q', 'images': []}, {'role': 'assistant',"
+     " 'content': '', 'thinking': 'hm', 'tool_calls': [{'function': {'name': 'f', 'arguments':"
+     " {'a': 1}}}]}, {'role': 'tool', 'content': 'r', 'tool_name': 'f'}]}",
+     "[{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content': '',"
+     " 'reasoning_content': 'hm', 'tool_calls': [{'type': 'function', 'function': {'name':"
+     " 'f', 'arguments': {'a': 1}}}]}, {'role': 'tool', 'content': 'r', 'name': 'f'}]"},
+    {OLLAMA_GENERATE, "{'prompt': 'q', 'system': 'S'}",
+     "[{'role': 'system', 'content': 'S'}, {'role': 'user', 'content': 'q'}]"},
+};
+
 static void test_messages_are_brought_into_one_form(void **state)
 {
-    static const struct {
-        enum api api;
-        const char *text, *want;
-    } cases[] = {
-        {CHAT,
-         "{'messages': [{'role': 'system', 'content': 'A'}, {'role': 'user', 'content': [{'type':"
-         " 'text', 'text': 'x'}, {'type': 'text', 'text': 'y'}]}, {'role': 'developer', 'content':"
-         " 'B'}]}",
-         "[{'role': 'system', 'content': 'A\\n\\nB'}, {'role': 'user', 'content': 'xy'}]"},
-        {CHAT,
-         "{'messages': [{'role': 'user', 'content': 'q', 'name': 'Ann'}, {'role': 'assistant',"
-         " 'content': null, 'refusal': null, 'annotations': [], 'reasoning_content': 'hm',"
-         " 'tool_calls': [{'id': 'c1', 'type': 'function', 'function': {'name': 'f', 'arguments':"
-         " '{\\'a\\': 1}'}}]}, {'role': 'tool', 'tool_call_id': 'c1', 'content': 'r'}]}",
-         "[{'role': 'user', 'content': 'q', 'name': 'Ann'}, {'role': 'assistant', 'content': '',"
-         " 'reasoning_content': 'hm', 'tool_calls': [{'type': 'function', 'id': 'c1', 'function':"
-         " {'name': 'f', 'arguments': {'a': 1}}}]}, {'role': 'tool', 'tool_call_id': 'c1',"
-         " 'content': 'r'}]"},
-        {MESSAGES,
-         "{'max_tokens': 3, 'system': [{'type': 'text', 'text': 'S', 'cache_control': {}}],"
-         " 'messages': [{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content':"
-         " [{'type': 'thinking', 'thinking': 'hm', 'signature': ''}, {'type': 'text', 'text': 't'},"
-         " {'type': 'tool_use', 'id': 'c1', 'name': 'f', 'input': {'a': 1}}]}, {'role': 'user',"
-         " 'content': [{'type': 'tool_result', 'tool_use_id': 'c1', 'content': [{'type': 'text',"
-         " 'text': 'r'}]}, {'type': 'text', 'text': 'and?'}]}]}",
-         "[{'role': 'system', 'content': 'S'}, {'role': 'user', 'content': 'q'}, {'role':"
-         " 'assistant', 'content': 't', 'reasoning_content': 'hm', 'tool_calls': [{'type':"
-         " 'function', 'id': 'c1', 'function': {'name': 'f', 'arguments': {'a': 1}}}]}, {'role':"
-         " 'tool', 'tool_call_id': 'c1', 'content': 'r'}, {'role': 'user', 'content': 'and?'}]"},
-        {MESSAGES,
-         "{'max_tokens': 3, 'messages': [{'role': 'user', 'content': [{'type': 'tool_result',"
-         " 'tool_use_id': 'c1', 'is_error': true, 'content': [{'type': 'text', 'text': 'gone'}]},"
-         " {'type': 'tool_result', 'tool_use_id': 'c2', 'is_error': true}, {'type': 'tool_result',"
-         " 'tool_use_id': 'c3', 'is_error': true, 'content': 'no'}, {'type': 'tool_result',"
-         " 'tool_use_id': 'c4', 'is_error': false}]}]}",
-         "[{'role': 'tool', 'tool_call_id': 'c1', 'content': 'Error: gone'}, {'role': 'tool',"
-         " 'tool_call_id': 'c2', 'content': 'Error: '}, {'role': 'tool', 'tool_call_id': 'c3',"
-         " 'content': 'Error: no'}, {'role': 'tool', 'tool_call_id': 'c4', 'content': ''}]"},
-        {OLLAMA_CHAT,
-         "{'messages': [{'role': 'user', 'content': 'q', 'images': []}, {'role': 'assistant',"
-         " 'content': '', 'thinking': 'hm', 'tool_calls': [{'function': {'name': 'f', 'arguments':"
-         " {'a': 1}}}]}, {'role': 'tool', 'content': 'r', 'tool_name': 'f'}]}",
-         "[{'role': 'user', 'content': 'q'}, {'role': 'assistant', 'content': '',"
-         " 'reasoning_content': 'hm', 'tool_calls': [{'type': 'function', 'function': {'name':"
-         " 'f', 'arguments': {'a': 1}}}]}, {'role': 'tool', 'content': 'r', 'name': 'f'}]"},
-        {OLLAMA_GENERATE, "{'prompt': 'q', 'system': 'S'}",
-         "[{'role': 'system', 'content': 'S'}, {'role': 'user', 'content': 'q'}]"},
-    };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         struct ask a;
         /* arguments as text: the quotes inside it are escaped */
-        take(cases[i].api, cases[i].text, &a);
-        expect_json(a.messages, cases[i].want);
+        take(forms[i].api, forms[i].text, &a);
+        expect_json(a.messages, forms[i].want);
         ask_free(&a);
     }
 }
@@ -377,6 +394,17 @@ static const struct {
      "{'max_tokens': 1, 'messages': [{'role': 'user', 'content': 'a'}, {'role': 'assistant',"
      " 'content': [{'type': 'tool_use', 'id': 3, 'name': 'f', 'input': {}}]}]}",
      "messages[1].content[0].id", "messages[1].content[0].id: want a string, found the integer 3"},
+    {MESSAGES,
+     "{" HI
+     ", 'max_tokens': 1, 'context_management': {'edits': [{'type': 'clear_thinking_20251015',"
+     " 'keep': 'all'}, {'type': 'clear_tool_uses_20250919'}]}}",
+     "context_management.edits",
+     "context_management.edits[1]: only clear_thinking_20251015 with keep \"all\" is supported:"
+     " nothing is cleared here"},
+    {MESSAGES,
+     "{'max_tokens': 1, 'messages': [{'role': 'system', 'content': [{'type': 'tool_result'}]}]}",
+     "messages[0].content[0]",
+     "messages[0].content[0]: blocks of type 'tool_result' are not supported in system messages"},
     {COUNT, "{'messages': [{'role': 'user', 'content': [{'type': 'image'}]}]}",
      "messages[0].content[0]",
      "messages[0].content[0]: blocks of type 'image' are not supported in user messages"},

@@ -11,7 +11,7 @@ enum { PLACE_MAX = 96 };
 
 struct fields_of_request {
     struct ask ask;
-    const json_t *messages, *system, *tools, *stop, *format, *output_format;
+    const json_t *messages, *system, *tools, *stop, *format, *output_format, *edits;
     const char *thinking, *choice, *effort;
     bool one_call;
 };
@@ -35,6 +35,10 @@ static const struct field output_fields[] = {
     {"format", FIELD_VALUE, AT(format), 0, 0, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
+static const struct field context_fields[] = {
+    {"edits", FIELD_VALUE, AT(edits), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
 static const struct field fields[] = {
     {"model", FIELD_STRING, A(model), 0, 0, NULL, NULL},
     {"max_tokens", FIELD_INT, A(max_tokens), 1, INT32_MAX, NULL, NULL},
@@ -55,7 +59,7 @@ static const struct field fields[] = {
     {"service_tier", FIELD_ONLY, 0, 0, 0, "\"auto\"|\"standard_only\"", NULL},
     {"mcp_servers", FIELD_ONLY, 0, 0, 0, "[]", NULL},
     {"container", FIELD_ONLY, 0, 0, 0, NULL, NULL},
-    {"context_management", FIELD_ONLY, 0, 0, 0, NULL, NULL},
+    {"context_management", FIELD_FIELDS, 0, 0, 0, NULL, context_fields},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 #undef A
@@ -195,12 +199,13 @@ static int add_block(struct draft *d, const json_t *block, const char *place, st
 {
     const char *type = string_of(block, "type");
     const bool assistant = strcmp(d->role, "assistant") == 0;
+    const bool user = strcmp(d->role, "user") == 0;
     if (!type)
         return wrong_value(w, place, block, "a block with a type, an object");
     if (strcmp(type, "tool_use") == 0 && assistant)
         return fields_read(use_fields, block, place, NULL, w) ? -w->e.code
                                                               : add_use(d, block, place, w);
-    if (strcmp(type, "tool_result") == 0 && !assistant)
+    if (strcmp(type, "tool_result") == 0 && user)
         return add_result(d, block, place, w);
     if (strcmp(type, "thinking") == 0 && assistant) {
         const char *text = string_of(block, "thinking");
@@ -228,15 +233,38 @@ static const struct field message_fields[] = {
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 
+/* A system message in the middle of a conversation stays there, marked, as the user's: in front it
+ * would change the beginning, of which what is kept could not be used again. */
+static int add_reminder(struct draft *d, const json_t *content, const char *place, struct wrong *w)
+{
+    struct buf text = BUF_INIT;
+    char at[PLACE_MAX + 16];
+    snprintf(at, sizeof at, "%s.content", place);
+    buf_puts(&text, "<system-reminder>\n");
+    int rc = messages_text(content, at, &text, w);
+    buf_puts(&text, "\n</system-reminder>\n");
+    if (!rc && (text.failed ||
+                json_array_append_new(d->out, json_pack("{s:s, s:s%}", "role", "user", "content",
+                                                        buf_str(&text), text.len))))
+        rc = out_of_memory(w);
+    buf_free(&text);
+    return rc;
+}
+
 static int add_message(struct draft *d, const json_t *m, const char *place, struct wrong *w)
 {
     const char *role = string_of(m, "role");
     const json_t *content = json_object_get(m, "content");
-    if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
-        return wrong_member(w, place, "role", json_object_get(m, "role"), "user or assistant");
+    if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
+                  strcmp(role, "system") != 0))
+        return wrong_member(w, place, "role", json_object_get(m, "role"),
+                            "user, assistant or system");
     if (fields_read(message_fields, m, place, NULL, w))
         return -w->e.code;
     d->role = role;
+    const json_t *last = json_array_get(d->out, json_array_size(d->out) - 1);
+    if (last && strcmp(role, "system") == 0 && strcmp(string_of(last, "role"), "system") != 0)
+        return add_reminder(d, content, place, w);
     if (json_is_string(content)) {
         json_t *copy = json_pack("{s:s, s:O}", "role", role, "content", content);
         return json_array_append_new(d->out, copy) ? out_of_memory(w) : 0;
@@ -253,13 +281,24 @@ static int add_message(struct draft *d, const json_t *m, const char *place, stru
     return flush(d, w);
 }
 
+/* Bytes of the first block that tell about the client and are not for the model: Claude Code puts
+ * them there, with numbers that would keep one conversation's beginning from being another's. */
+static size_t about_client(const json_t *system)
+{
+    static const char begins[] = "x-anthropic-billing-header:";
+    const json_t *text = json_object_get(json_array_get(system, 0), "text");
+    const char *s = json_string_value(text);
+    return s && strncmp(s, begins, strlen(begins)) == 0 ? json_string_length(text) : 0;
+}
+
 static int add_system(struct draft *d, const json_t *system, struct wrong *w)
 {
     struct buf text = BUF_INIT;
     int rc = messages_text(system, "system", &text, w);
-    if (!rc && text.len &&
-        json_array_append_new(
-            d->out, json_pack("{s:s, s:s%}", "role", "system", "content", text.data, text.len)))
+    const size_t from = about_client(system);
+    if (!rc && text.len > from &&
+        json_array_append_new(d->out, json_pack("{s:s, s:s%}", "role", "system", "content",
+                                                text.data + from, text.len - from)))
         rc = out_of_memory(w);
     buf_free(&text);
     return rc;
@@ -399,6 +438,31 @@ static int read_formats(const struct fields_of_request *q, struct ask *a, struct
                : 0;
 }
 
+/* Edits that leave everything as it is: what was thought is kept anyway. */
+static int check_edits(const json_t *edits, struct wrong *w)
+{
+    static const char *const idle[] = {
+        "{\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}",
+        "{\"type\":\"clear_thinking_20251015\",\"keep\":{\"type\":\"all\"}}",
+    };
+    if (edits && !json_is_array(edits))
+        return wrong_value(w, "context_management.edits", edits, "an array");
+    for (size_t i = 0; i < json_array_size(edits); i++) {
+        bool fine = false;
+        for (size_t k = 0; k < sizeof idle / sizeof idle[0] && !fine; k++) {
+            json_t *v = json_loads(idle[k], 0, NULL);
+            fine = json_equal(json_array_get(edits, i), v);
+            json_decref(v);
+        }
+        if (!fine)
+            return WRONG(w, E_UNSUPPORTED, "context_management.edits",
+                         "context_management.edits[%zu]: only clear_thinking_20251015 with keep "
+                         "\"all\" is supported: nothing is cleared here",
+                         i);
+    }
+    return 0;
+}
+
 /* An object that is there says nothing without its type. */
 static int lacks_type(const json_t *body, const char *name, const char *type, struct wrong *w)
 {
@@ -420,7 +484,7 @@ int anthropic_ask(struct ask *a, bool counts, struct wrong *w)
         return wrong_value(w, "messages", q.messages, "an array of at least one message");
     if (!counts && !a->max_tokens)
         return WRONG(w, E_FORMAT, "max_tokens", "max_tokens: is required");
-    if (lacks_type(a->body, "tool_choice", q.choice, w) ||
+    if (check_edits(q.edits, w) || lacks_type(a->body, "tool_choice", q.choice, w) ||
         lacks_type(a->body, "thinking", q.thinking, w))
         return -w->e.code;
     a->parallel_tools = !q.one_call;
