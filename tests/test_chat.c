@@ -1,10 +1,9 @@
 /* cherenkov chat on the packed demonstration model: over a pipe and at a pseudo-terminal, with
  * state reused where the template lets it, and Ctrl-C that stops the answer only. */
 #include "tests/aid_demo.h"
+#include "tests/aid_terminal.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,112 +127,58 @@ static void test_commands(void **state)
 
 /* --- at a pseudo-terminal --- */
 
-struct terminal {
-    pid_t pid;
-    int fd;
-    struct buf out;
-    size_t at; /* in out, behind what was waited for last */
-};
-
-static void terminal_open(struct terminal *t, const char *home, const char *const *argv)
+static void open_chat(struct aid_terminal *t, const char *home)
 {
-    *t = (struct terminal){.fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
-    assert_true(t->fd >= 0 && grantpt(t->fd) == 0 && unlockpt(t->fd) == 0);
-    fflush(NULL);
-    t->pid = fork();
-    if (t->pid == 0) {
-        setsid();
-        int fd = open(ptsname(t->fd), O_RDWR);
-        ioctl(fd, TIOCSCTTY, 0);
-        for (int i = 0; i < 3; i++)
-            dup2(fd, i);
-        setenv("HOME", home, 1);
-        setenv("TERM", "xterm", 1);
-        execv(aid_program(), (char *const *)(uintptr_t)argv);
-        _exit(127);
-    }
-}
-
-/* Reads until `text` comes behind what was waited for last; false at the end or after a minute of
- * silence. */
-static bool terminal_wait(struct terminal *t, const char *text)
-{
-    struct pollfd p = {t->fd, POLLIN, 0};
-    char part[4096];
-    const char *found;
-    while (!(found = strstr(buf_str(&t->out) + t->at, text))) {
-        if (poll(&p, 1, 60000) <= 0)
-            return false;
-        ssize_t n = read(t->fd, part, sizeof part);
-        if (n <= 0)
-            return false;
-        buf_add(&t->out, part, (size_t)n);
-    }
-    t->at = (size_t)(found - t->out.data) + strlen(text);
-    return true;
-}
-
-static void terminal_type(struct terminal *t, const char *keys)
-{
-    assert_int_equal(write(t->fd, keys, strlen(keys)), (ssize_t)strlen(keys));
-}
-
-static void need(struct terminal *t, const char *text)
-{
-    if (!terminal_wait(t, text))
-        fail_msg("'%s' did not come; the terminal shows: %s", text, buf_str(&t->out));
+    setenv("HOME", home, 1);
+    aid_terminal_open(
+        t, "xterm", 80, 24,
+        (const char *const[]){"cherenkov", "chat", store, "--greedy", "--ignore-eos", NULL});
 }
 
 /* A prompt, and the keys behind it go to the editor: it is printed before the editor takes the
  * terminal over, and a Ctrl-C in between would be a signal. */
-static void need_prompt(struct terminal *t)
+static void need_prompt(struct aid_terminal *t)
 {
     struct termios mode;
     const struct timespec moment = {0, 1000000};
-    need(t, "> ");
+    aid_terminal_need(t, "> ");
     while (tcgetattr(t->fd, &mode) == 0 && (mode.c_lflag & ICANON))
         nanosleep(&moment, NULL);
 }
 
-static int terminal_close(struct terminal *t)
+static int close_chat(struct aid_terminal *t)
 {
-    int status;
-    if (t->fd >= 0) /* else the window is closed, and nothing comes */
-        (void)terminal_wait(t, "\1 never \1");
-    while (waitpid(t->pid, &status, 0) < 0)
-        assert_int_equal(errno, EINTR);
-    close(t->fd);
+    const int status = aid_terminal_close(t, NULL);
     buf_free(&t->out);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return status;
 }
 
 static void test_terminal(void **state)
 {
     (void)state;
-    struct terminal t;
+    struct aid_terminal t;
     struct stat st;
     struct err e = {0};
     struct buf history = BUF_INIT;
     char *home = aid_tmpdir(), *path = file_join(home, ".cherenkov_history");
-    const char *argv[] = {"cherenkov", "chat", store, "--greedy", "--ignore-eos", NULL};
-    terminal_open(&t, home, argv);
+    open_chat(&t, home);
     need_prompt(&t);
-    terminal_type(&t, "Helo!\x02\x02l\r"); /* back two characters, insert the one that lacks */
-    need(&t, "Shall I tell you a story?");
-    terminal_type(&t, "\x03\x03\x03"); /* stops the answer, which has no end, and only that */
+    aid_terminal_type(&t, "Helo!\x02\x02l\r"); /* back two characters, insert the one that lacks */
+    aid_terminal_need(&t, "Shall I tell you a story?");
+    aid_terminal_type(&t, "\x03\x03\x03"); /* stops the answer, which has no end, and only that */
     need_prompt(&t);
-    terminal_type(&t, "never sent\x03"); /* gives the line up */
-    need(&t, "^C");
+    aid_terminal_type(&t, "never sent\x03"); /* gives the line up */
+    aid_terminal_need(&t, "^C");
     need_prompt(&t);
-    terminal_type(&t, "/nonsense\r"); /* told, and the conversation goes on */
-    need(&t, "no command /nonsense");
+    aid_terminal_type(&t, "/nonsense\r"); /* told, and the conversation goes on */
+    aid_terminal_need(&t, "no command /nonsense");
     need_prompt(&t);
-    terminal_type(&t, "\x1b[A\x1b[A\r"); /* two lines up in the history: the message again */
-    need(&t, "Shall I tell you a story?");
-    terminal_type(&t, "\x03");
+    aid_terminal_type(&t, "\x1b[A\x1b[A\r"); /* two lines up in the history: the message again */
+    aid_terminal_need(&t, "Shall I tell you a story?");
+    aid_terminal_type(&t, "\x03");
     need_prompt(&t);
-    terminal_type(&t, "\x04");
-    assert_int_equal(terminal_close(&t), 0);
+    aid_terminal_type(&t, "\x04");
+    assert_int_equal(close_chat(&t), 0);
 
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
@@ -262,15 +207,14 @@ static void test_terminal_goes(void **state)
 {
     (void)state;
     for (int how = 0; how < 3; how++) {
-        struct terminal t;
+        struct aid_terminal t;
         char *home = aid_tmpdir();
-        const char *argv[] = {"cherenkov", "chat", store, "--greedy", "--ignore-eos", NULL};
-        terminal_open(&t, home, argv);
+        open_chat(&t, home);
         need_prompt(&t);
-        terminal_type(&t, "Hello!\r");
-        need(&t, "Shall I tell you a story?");
+        aid_terminal_type(&t, "Hello!\r");
+        aid_terminal_need(&t, "Shall I tell you a story?");
         if (how) {
-            terminal_type(&t, "\x03");
+            aid_terminal_type(&t, "\x03");
             need_prompt(&t);
         }
         if (how == 2) {
@@ -279,7 +223,7 @@ static void test_terminal_goes(void **state)
             close(t.fd);
             t.fd = -1;
         }
-        assert_int_equal(terminal_close(&t), 130);
+        assert_int_equal(close_chat(&t), 130);
         expect_saved(home, "Hello!");
         aid_rmdir(home);
     }

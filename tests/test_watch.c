@@ -2,9 +2,6 @@
  * pseudo terminal; who may connect; two servers; a server that goes away. */
 #include "tests/aid_serve.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +10,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "server/control.h"
 #include "tests/aid_demo.h"
-
-enum { WAIT_MS = 60000 };
+#include "tests/aid_terminal.h"
 
 static char *model, *store, *place;
 static struct aid_server server;
@@ -173,69 +168,24 @@ static void test_a_socket_of_ones_own_and_none(void **state)
 
 /* --- dash in a terminal --- */
 
-struct terminal {
-    int fd;
-    pid_t pid;
-    struct buf said; /* since it was cleared */
-};
-
-static void terminal_open(struct terminal *t, const char *kind, int w, int h)
+static void open_dash(struct aid_terminal *t, const char *kind)
 {
-    struct winsize size = {.ws_col = (unsigned short)w, .ws_row = (unsigned short)h};
-    *t = (struct terminal){0};
-    t->pid = forkpty(&t->fd, NULL, NULL, &size);
-    assert_true(t->pid >= 0);
-    if (t->pid == 0) {
-        setenv("TERM", kind, 1);
-        execl(aid_program(), "cherenkov", "dash", (char *)NULL);
-        _exit(127);
-    }
+    aid_terminal_open(t, kind, 80, 24, (const char *const[]){"cherenkov", "dash", NULL});
 }
 
-/* What comes within so many ms; false: nothing, or the end. */
-static bool terminal_read(struct terminal *t, int ms)
+/* And nothing that was shown until now counts for what is waited for next. */
+static void need(struct aid_terminal *t, const char *text)
 {
-    char room[4096];
-    struct pollfd p = {.fd = t->fd, .events = POLLIN};
-    if (poll(&p, 1, ms) <= 0)
-        return false;
-    const ssize_t n = read(t->fd, room, sizeof room);
-    if (n > 0)
-        buf_add(&t->said, room, (size_t)n);
-    return n > 0;
-}
-
-static void terminal_said(struct terminal *t, const char *text)
-{
-    for (int ms = 0; ms < WAIT_MS && !strstr(buf_str(&t->said), text); ms += 100)
-        (void)terminal_read(t, 100);
-    if (!strstr(buf_str(&t->said), text))
-        fail_msg("dash did not show '%s' but:\n%s", text, buf_str(&t->said));
-    buf_clear(&t->said);
-}
-
-static void terminal_key(struct terminal *t, const char *keys)
-{
-    assert_int_equal(write(t->fd, keys, strlen(keys)), strlen(keys));
+    aid_terminal_need(t, text);
+    t->at = t->out.len;
 }
 
 /* It ends with this status, and the terminal is as it was: echo, lines, no other screen. */
-static void terminal_ends(struct terminal *t, int status)
+static void ends(struct aid_terminal *t, int status)
 {
-    int how = 0;
     struct termios mode;
-    pid_t ended = 0;
-    for (int ms = 0; ms < WAIT_MS && (ended = waitpid(t->pid, &how, WNOHANG)) == 0; ms += 20)
-        if (!terminal_read(t, 20))
-            usleep(20000); /* a terminal that nobody has open any more makes no one wait */
-    assert_int_equal(ended, t->pid);
-    assert_true(WIFEXITED(how));
-    assert_int_equal(WEXITSTATUS(how), status);
-    assert_int_equal(tcgetattr(t->fd, &mode), 0);
+    assert_int_equal(aid_terminal_close(t, &mode), status);
     assert_true((mode.c_lflag & ECHO) && (mode.c_lflag & ICANON) && (mode.c_oflag & OPOST));
-    while (terminal_read(t, 100))
-        ;
-    close(t->fd);
 }
 
 static bool has_colour(const char *said)
@@ -245,18 +195,18 @@ static bool has_colour(const char *said)
 
 static void test_dash_shows_and_quits(void **state)
 {
-    struct terminal t;
+    struct aid_terminal t;
     (void)state;
-    terminal_open(&t, "xterm-256color", 80, 24);
-    terminal_said(&t, "Overview");
-    terminal_key(&t, "2");
-    terminal_said(&t, "Details");
-    terminal_key(&t, "\r");
-    terminal_said(&t, "Experts of layer 0");
-    terminal_key(&t, "q");
-    terminal_ends(&t, 0);
-    assert_non_null(strstr(buf_str(&t.said), "\033[?1049l")); /* back to the usual screen */
-    buf_free(&t.said);
+    open_dash(&t, "xterm-256color");
+    need(&t, "Overview");
+    aid_terminal_type(&t, "2");
+    need(&t, "Details");
+    aid_terminal_type(&t, "\r");
+    need(&t, "Experts of layer 0");
+    aid_terminal_type(&t, "q");
+    ends(&t, 0);
+    assert_non_null(strstr(buf_str(&t.out), "\033[?1049l")); /* back to the usual screen */
+    buf_free(&t.out);
 }
 
 static void test_dash_without_colour(void **state)
@@ -264,58 +214,56 @@ static void test_dash_without_colour(void **state)
     static const char *const kinds[] = {"vt100", "xterm-256color"};
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct terminal t;
+        struct aid_terminal t;
         setenv("NO_COLOR", "1", 1);
         if (i == 0)
             unsetenv("NO_COLOR"); /* a vt100 has none anyway */
-        terminal_open(&t, kinds[i], 80, 24);
-        for (int ms = 0; ms < WAIT_MS && !strstr(buf_str(&t.said), "waits"); ms += 100)
-            (void)terminal_read(&t, 100);
+        open_dash(&t, kinds[i]);
+        aid_terminal_need(&t, "waits");
         for (int k = 0; k < 25; k++) /* a chart too */
-            (void)terminal_read(&t, 100);
-        assert_non_null(strstr(buf_str(&t.said), "waits"));
-        assert_false(has_colour(buf_str(&t.said)));
-        terminal_key(&t, "q");
-        terminal_ends(&t, 0);
-        buf_free(&t.said);
+            (void)aid_terminal_read(&t, 100);
+        assert_false(has_colour(buf_str(&t.out)));
+        aid_terminal_type(&t, "q");
+        ends(&t, 0);
+        buf_free(&t.out);
     }
     unsetenv("NO_COLOR");
 }
 
 static void test_dash_ends_with_signals(void **state)
 {
-    struct terminal t;
+    struct aid_terminal t;
     (void)state;
-    terminal_open(&t, "xterm", 80, 24);
-    terminal_said(&t, "Overview");
-    terminal_key(&t, "\003"); /* Ctrl-C */
-    terminal_ends(&t, 0);
-    buf_free(&t.said);
-    terminal_open(&t, "xterm", 80, 24);
-    terminal_said(&t, "Overview");
+    open_dash(&t, "xterm");
+    need(&t, "Overview");
+    aid_terminal_type(&t, "\003"); /* Ctrl-C */
+    ends(&t, 0);
+    buf_free(&t.out);
+    open_dash(&t, "xterm");
+    need(&t, "Overview");
     kill(t.pid, SIGTERM);
-    terminal_ends(&t, 130);
-    buf_free(&t.said);
+    ends(&t, 130);
+    buf_free(&t.out);
 }
 
 static void test_dash_resizes(void **state)
 {
-    struct terminal t;
+    struct aid_terminal t;
     const struct winsize small = {.ws_col = 40, .ws_row = 10}, none = {.ws_col = 1, .ws_row = 1},
                          large = {.ws_col = 200, .ws_row = 60};
     (void)state;
-    terminal_open(&t, "xterm", 80, 24);
-    terminal_said(&t, "Requests");
+    open_dash(&t, "xterm");
+    need(&t, "Requests");
     ioctl(t.fd, TIOCSWINSZ, &small);
-    terminal_said(&t, "Overview");
+    need(&t, "Overview");
     ioctl(t.fd, TIOCSWINSZ, &none);
-    while (terminal_read(&t, 500))
+    while (aid_terminal_read(&t, 500))
         ;
     ioctl(t.fd, TIOCSWINSZ, &large);
-    terminal_said(&t, "Requests");
-    terminal_key(&t, "q");
-    terminal_ends(&t, 0);
-    buf_free(&t.said);
+    need(&t, "Requests");
+    aid_terminal_type(&t, "q");
+    ends(&t, 0);
+    buf_free(&t.out);
 }
 
 /* Where the cursor stays where it is (dumb) the dashboard wrote all its lines over each other. */
@@ -324,26 +272,26 @@ static void test_a_terminal_it_cannot_draw_on(void **state)
     static const char *const kinds[] = {"no-such-kind", "dumb"};
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        struct terminal t;
-        terminal_open(&t, kinds[i], 80, 24);
-        terminal_said(&t, "dash cannot draw on this terminal");
-        terminal_ends(&t, 2);
-        buf_free(&t.said);
+        struct aid_terminal t;
+        open_dash(&t, kinds[i]);
+        need(&t, "dash cannot draw on this terminal");
+        ends(&t, 2);
+        buf_free(&t.out);
     }
 }
 
 /* The last test: the server ends under a dashboard, which says so and still quits well. */
 static void test_dash_outlives_its_server(void **state)
 {
-    struct terminal t;
+    struct aid_terminal t;
     (void)state;
-    terminal_open(&t, "xterm", 80, 24);
-    terminal_said(&t, "Overview");
+    open_dash(&t, "xterm");
+    need(&t, "Overview");
     assert_int_equal(aid_serve_stop(&server), 0);
-    terminal_said(&t, "STALE");
-    terminal_key(&t, "q");
-    terminal_ends(&t, 0);
-    buf_free(&t.said);
+    need(&t, "STALE");
+    aid_terminal_type(&t, "q");
+    ends(&t, 0);
+    buf_free(&t.out);
     RUN(3, "no server of this user runs here", "status");
     RUN(3, "no server of this user runs here", "dash");
 }
