@@ -90,8 +90,7 @@ static void grow(json_t *vocab, json_t *merges, int32_t next)
     const char **words = mem_array(TOKENS_WANTED, sizeof *words), *key;
     json_t *v;
     size_t n = 0;
-    json_object_foreach(vocab, key, v)
-    {
+    json_object_foreach(vocab, key, v) {
         if (is_word(key))
             words[n++] = key;
     }

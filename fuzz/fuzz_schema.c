@@ -24,8 +24,7 @@ static void open_tools(const json_t *list)
     json_t *strict = json_object(), *part;
     const char *name;
     if (!toolset_init(&t, list, &e)) {
-        json_object_foreach(t.tools, name, part)
-        {
+        json_object_foreach(t.tools, name, part) {
             json_object_set_new(strict, name, json_boolean(name[0] == 's'));
         }
         struct grammar_spec spec = {.start = GRAMMAR_THINKING,

@@ -39,8 +39,7 @@ const float *expect_row(const struct expect *x, const json_t *ref, int row, size
 {
     size_t offset = (size_t)json_integer_value(expect_get(ref, "offset")), i, width = 1;
     const json_t *shape = expect_get(ref, "shape"), *dim;
-    json_array_foreach(shape, i, dim)
-    {
+    json_array_foreach(shape, i, dim) {
         if (i > 0 || row < 0)
             width *= (size_t)json_integer_value(dim);
     }

@@ -295,8 +295,7 @@ static const json_t *tokens_of(const struct expect *x, const char *name)
 {
     const json_t *all = expect_get(x->root, "sequences"), *s;
     size_t i;
-    json_array_foreach(all, i, s)
-    {
+    json_array_foreach(all, i, s) {
         if (strcmp(json_string_value(expect_get(s, "name")), name) == 0)
             return expect_get(s, "tokens");
     }
@@ -335,7 +334,8 @@ void oracle_check(const struct weights *w, const char *goldens)
     long near = b.near;
     bench_close(&b);
     bench_open(&b, w, &x, NULL, 4);
-    json_array_foreach(expect_get(x.root, "greedy"), i, s) check_greedy(&b, s);
+    json_array_foreach(expect_get(x.root, "greedy"), i, s)
+        check_greedy(&b, s);
     bench_close(&b);
     check_expert_bits(w, &x, &seen, 3);
     check_expert_bits(w, &x, &seen, 2);

@@ -66,8 +66,7 @@ static void test_demo(void **state)
     aid_packed_open(&p, DEMO);
     aid_run_open(&ref, &reference_engine, &p.w, &aid_run_defaults, TEXT_MAX);
     aid_run_open(&cpu, engine, &p.w, &aid_run_defaults, TEXT_MAX);
-    json_array_foreach(json_object_get(goldens, "sequences"), i, one)
-    {
+    json_array_foreach(json_object_get(goldens, "sequences"), i, one) {
         int n = ids_of(json_object_get(one, "tokens"), text);
         n = n < most ? n : most;
         ref.g->ops->sequence_reset(ref.seq);

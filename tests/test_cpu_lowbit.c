@@ -37,8 +37,7 @@ static void demo_text(void)
 {
     json_t *goldens = aid_demo_goldens(), *one;
     size_t i;
-    json_array_foreach(json_object_get(goldens, "sequences"), i, one)
-    {
+    json_array_foreach(json_object_get(goldens, "sequences"), i, one) {
         const json_t *tokens = json_object_get(one, "tokens");
         if (json_array_size(tokens) < TEXT)
             continue;

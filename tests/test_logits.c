@@ -71,8 +71,7 @@ static const json_t *sequence(const char *name)
 {
     size_t i;
     json_t *s;
-    json_array_foreach(json_object_get(goldens, "sequences"), i, s)
-    {
+    json_array_foreach(json_object_get(goldens, "sequences"), i, s) {
         if (strcmp(json_string_value(json_object_get(s, "name")), name) == 0)
             return s;
     }
@@ -115,8 +114,7 @@ static void test_greedy(void **state)
     (void)state;
     size_t i;
     json_t *g;
-    json_array_foreach(json_object_get(goldens, "greedy"), i, g)
-    {
+    json_array_foreach(json_object_get(goldens, "greedy"), i, g) {
         char *ids = aid_id_list(json_object_get(g, "prompt"));
         json_t *v = json_of(
             RUN(NULL, "logits", store, "--ids", ids, "--last", "0", "--greedy", "48", "--json"));

@@ -101,8 +101,7 @@ static void test_vectors(void **state)
     json_t *all, *one;
     size_t i;
     assert_ok(json_read_file(DATA "vectors/bpe_vectors.json", 1 << 24, &all, &e), e);
-    json_array_foreach(json_object_get(all, "cases"), i, one)
-    {
+    json_array_foreach(json_object_get(all, "cases"), i, one) {
         const char *text = json_string_value(json_object_get(one, "text"));
         struct buf b = BUF_INIT;
         assert_ok(nfc_put(text, strlen(text), &b, &e), e);

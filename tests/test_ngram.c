@@ -73,8 +73,8 @@ static void test_released_constants_and_rows(void **state)
     assert_int_equal(g.layer, 1);
     size_t i, n = 0;
     json_t *one;
-    json_array_foreach(json_object_get(v, "cases"), i, one) n +=
-        compare_rows(&c, &g, json_object_get(one, "tokens"), json_object_get(one, "rows"));
+    json_array_foreach(json_object_get(v, "cases"), i, one)
+        n += compare_rows(&c, &g, json_object_get(one, "tokens"), json_object_get(one, "rows"));
     assert_true(n > 0);
     print_message("note: %zu row ids of the released model equal\n", n);
     json_decref(v);
@@ -86,8 +86,7 @@ static size_t compare_golden(const char *config, const char *goldens)
     struct config c = read_config(config);
     json_t *root = read_json(goldens), *seq;
     size_t i, n = 0;
-    json_array_foreach(json_object_get(root, "sequences"), i, seq)
-    {
+    json_array_foreach(json_object_get(root, "sequences"), i, seq) {
         const json_t *ngram = json_object_get(seq, "ngram");
         const json_t *layers = json_object_get(ngram, "layers");
         assert_int_equal(json_array_size(layers), c.n_ple);

@@ -74,12 +74,12 @@ static void test_vectors(void **state)
     assert_ok(json_read_file(DATA "vectors/bpe_vectors.json", 1 << 24, &all, &e), e);
     json_t *cases = json_object_get(all, "cases");
     assert_true(json_array_size(cases) >= 46);
-    json_array_foreach(cases, i, one) for (int k = 0; k < 2; k++)
-    {
-        const char *text = json_string_value(json_object_get(one, "nfc"));
-        json_t *pieces = split(sequence_of(&expressions[k], 1, false), text, strlen(text));
-        check_pieces(pieces, json_object_get(one, keys[k]), text);
-    }
+    json_array_foreach(cases, i, one)
+        for (int k = 0; k < 2; k++) {
+            const char *text = json_string_value(json_object_get(one, "nfc"));
+            json_t *pieces = split(sequence_of(&expressions[k], 1, false), text, strlen(text));
+            check_pieces(pieces, json_object_get(one, keys[k]), text);
+        }
     print_message("note: %zu texts by both expressions\n", json_array_size(cases));
     json_decref(all);
 }

@@ -269,7 +269,8 @@ static void test_vectors(void **state)
     json_t *v, *c;
     size_t i;
     assert_ok(json_read_file(DATA "vectors/quant_vectors.json", 1 << 20, &v, &e), e);
-    json_array_foreach(json_object_get(v, "cases"), i, c) check_case(c);
+    json_array_foreach(json_object_get(v, "cases"), i, c)
+        check_case(c);
     assert_int_equal(i, 8);
     json_decref(v);
 }

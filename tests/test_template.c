@@ -59,8 +59,7 @@ static void test_vectors(void **state)
     struct template *t = compile_file(DATA "vectors/chat_template.jinja");
     json_t *all = read_json(DATA "vectors/template_extra_cases.json"), *one;
     size_t i;
-    json_array_foreach(json_object_get(all, "cases"), i, one)
-    {
+    json_array_foreach(json_object_get(all, "cases"), i, one) {
         check_case(t, json_object_get(one, "context"), one,
                    json_string_value(json_object_get(one, "id")));
     }
@@ -77,8 +76,7 @@ static void check_goldens(const char *model, const char *cases)
     json_t *all = read_json(cases), *one;
     size_t i;
     assert_ok(chat_open(model, &c, &e), e);
-    json_array_foreach(json_object_get(all, "chat"), i, one)
-    {
+    json_array_foreach(json_object_get(all, "chat"), i, one) {
         struct buf out = BUF_INIT;
         json_t *options = json_object_get(one, "options");
         assert_ok(chat_render(c, json_object_get(one, "messages"), NULL, options, &out, &e), e);
@@ -86,8 +84,7 @@ static void check_goldens(const char *model, const char *cases)
         buf_free(&out);
     }
     assert_true(i > 0);
-    json_array_foreach(json_object_get(all, "chat_errors"), i, one)
-    {
+    json_array_foreach(json_object_get(all, "chat_errors"), i, one) {
         struct err want = {0};
         struct buf out = BUF_INIT;
         const char *words = json_string_value(json_object_get(one, "error"));

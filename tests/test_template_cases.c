@@ -62,8 +62,7 @@ static void test_templates(void **state)
     size_t i;
     json_t *all = read_cases(TEMPLATES "cases.json"), *one;
     time_t now = (time_t)json_integer_value(json_object_get(all, "now"));
-    json_array_foreach(json_object_get(all, "cases"), i, one)
-    {
+    json_array_foreach(json_object_get(all, "cases"), i, one) {
         const char *file = json_string_value(json_object_get(one, "template"));
         const char *talk = json_string_value(json_object_get(one, "conversation"));
         const char *options = json_string_value(json_object_get(one, "options"));
@@ -93,8 +92,7 @@ static void test_language(void **state)
     struct tally sum = {0};
     size_t i;
     json_t *all = read_cases(TEMPLATES "language.json"), *one;
-    json_array_foreach(json_object_get(all, "cases"), i, one)
-    {
+    json_array_foreach(json_object_get(all, "cases"), i, one) {
         struct buf out = BUF_INIT;
         const char *source = json_string_value(json_object_get(one, "template"));
         int rc = render(source, strlen(source), json_object_get(all, "vars"),

@@ -49,8 +49,7 @@ static void check_text(const struct tokenizer *t, const json_t *ids, bool skip, 
     size_t i;
     json_t *v;
     detok_init(&d, t, skip);
-    json_array_foreach(ids, i, v)
-    {
+    json_array_foreach(ids, i, v) {
         assert_ok(tokens_push(&list, (int32_t)json_integer_value(v), &e), e);
         detok_push(&d, list.ids[i], &pieces);
     }
@@ -72,8 +71,7 @@ static void check_goldens(const char *tokenizer, const char *cases)
     assert_ok(json_read_file(cases, 1 << 24, &all, &e), e);
     json_t *list = json_object_get(all, "encode");
     assert_true(json_array_size(list) > 20);
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         const json_t *ids = json_object_get(one, "ids");
         check_ids(t, json_string_value(json_object_get(one, "text")), ids);
         check_text(t, ids, false, json_string_value(json_object_get(one, "decoded")));

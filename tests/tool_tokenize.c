@@ -17,8 +17,7 @@ static int encode_all(const struct tokenizer *t, json_t *texts, json_t *answer, 
     size_t i;
     int rc = 0;
     json_object_set_new(answer, "ids", all);
-    json_array_foreach(texts, i, text)
-    {
+    json_array_foreach(texts, i, text) {
         struct tokens ids = {0};
         json_t *list = json_array();
         rc = rc ? rc
@@ -38,12 +37,11 @@ static int decode_all(const struct tokenizer *t, json_t *lists, bool skip, json_
     json_t *list, *id;
     size_t i, k;
     int rc = 0;
-    json_array_foreach(lists, i, list)
-    {
+    json_array_foreach(lists, i, list) {
         struct tokens ids = {0};
         struct buf b = BUF_INIT;
-        json_array_foreach(list, k, id) rc =
-            rc ? rc : tokens_push(&ids, (int32_t)json_integer_value(id), e);
+        json_array_foreach(list, k, id)
+            rc = rc ? rc : tokens_push(&ids, (int32_t)json_integer_value(id), e);
         rc = rc ? rc : tokenizer_decode(t, ids.ids, ids.n, skip, &b, e);
         json_array_append_new(texts, json_stringn(buf_str(&b), b.len));
         buf_free(&b);

@@ -140,8 +140,7 @@ static int check_index(const struct checkpoint *c, const struct shards *s, struc
 {
     const char *name;
     json_t *map = json_object_get(s->index, "weight_map"), *file;
-    json_object_foreach(map, name, file)
-    {
+    json_object_foreach(map, name, file) {
         const char *shard = json_string_value(file);
         const struct tensor *t = checkpoint_find(c, name);
         if (!t)

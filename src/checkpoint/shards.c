@@ -122,8 +122,7 @@ static int from_index(const char *path, struct shards *out, struct err *e)
         return rc;
     if (!json_object_size(map))
         return ERR(e, E_FORMAT, "%s.weight_map: is empty; want the tensors of a model", path);
-    json_object_foreach(map, tensor, file)
-    {
+    json_object_foreach(map, tensor, file) {
         const char *name = json_string_value(file);
         if (!name || !is_plain(name))
             rc = ERR(e, E_FORMAT,

@@ -106,7 +106,8 @@ static void print_text(const json_t *o)
 {
     size_t i;
     json_t *d;
-    json_array_foreach(json_object_get(o, "devices"), i, d) print_device(d);
+    json_array_foreach(json_object_get(o, "devices"), i, d)
+        print_device(d);
     if (text(o, "reason"))
         printf("The gpu engine does not run: %s.\n", text(o, "reason"));
 }

@@ -228,8 +228,7 @@ static void print_tallies(const char *label, json_t *of)
 {
     const char *key;
     json_t *at;
-    json_object_foreach(of, key, at)
-    {
+    json_object_foreach(of, key, at) {
         char n[UNITS_ROOM], bytes[UNITS_ROOM];
         if (number(at, "tensors"))
             printf("%-12s %8s tensors %19s bytes  %s\n", label,
@@ -242,8 +241,7 @@ static void print_files(const char *label, json_t *of)
 {
     const char *key;
     json_t *at;
-    json_object_foreach(of, key, at)
-    {
+    json_object_foreach(of, key, at) {
         char bytes[UNITS_ROOM];
         printf("%-12s %-16s %19s bytes\n", label, key,
                units_count(bytes, (uint64_t)json_integer_value(at)));
@@ -255,10 +253,8 @@ static void print_problems(json_t *of)
     const char *key;
     json_t *list, *name;
     size_t i;
-    json_object_foreach(of, key, list)
-    {
-        json_array_foreach(list, i, name)
-        {
+    json_object_foreach(of, key, list) {
+        json_array_foreach(list, i, name) {
             if (i < NAMES_SHOWN)
                 printf("%-12s %s\n", key, json_string_value(name));
         }
@@ -304,8 +300,7 @@ static void print_tensors(const json_t *root)
 {
     size_t i, k;
     json_t *t, *dim;
-    json_array_foreach(json_object_get(root, "tensors"), i, t)
-    {
+    json_array_foreach(json_object_get(root, "tensors"), i, t) {
         printf("%s\t%s\t", word(t, "name"), word(t, "dtype"));
         json_array_foreach(json_object_get(t, "shape"), k, dim)
             printf("%s%lld", k ? "," : "", (long long)json_integer_value(dim));

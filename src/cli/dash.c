@@ -39,8 +39,8 @@ static double over_causes(const json_t *stats, const char *field)
     double sum = 0;
     const char *cause;
     json_t *x;
-    json_object_foreach((json_t *)figure_at(stats, "reads"), cause, x) sum +=
-        json_number_value(json_object_get(x, field));
+    json_object_foreach((json_t *)figure_at(stats, "reads"), cause, x)
+        sum += json_number_value(json_object_get(x, field));
     return sum;
 }
 

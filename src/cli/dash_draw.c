@@ -363,8 +363,7 @@ static void details(const struct dash *d, struct canvas *c, const struct area *p
     const char *key;
     json_t *v;
     int i = -d->scroll;
-    json_object_foreach((json_t *)dash_selected(d), key, v)
-    {
+    json_object_foreach((json_t *)dash_selected(d), key, v) {
         char line[2 * FIGURE_ROOM];
         detail(key, v, line, sizeof line);
         if (i >= 0 && a.h > 0 && i / a.h < across)

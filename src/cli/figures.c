@@ -181,8 +181,7 @@ static void causes(const json_t *v, struct buf *out)
     const char *cause;
     json_t *x;
     buf_printf(out, "\n%-10s %12s %12s %12s\n", "reads", "records", "bytes", "waited");
-    json_object_foreach((json_t *)figure_at(v, "reads"), cause, x)
-    {
+    json_object_foreach((json_t *)figure_at(v, "reads"), cause, x) {
         char room[2][FIGURE_ROOM];
         buf_printf(out, "%-10s %12s %12s %10.2f s\n", cause,
                    units_count(room[0], figure_count(x, "records")),

@@ -118,8 +118,7 @@ int ask_bias(struct ask *a, const json_t *v, const char *name, struct wrong *w)
     a->bias = mem_array(n, sizeof *a->bias);
     if (!a->bias)
         return out_of_memory(w);
-    json_object_foreach((json_t *)v, key, value)
-    {
+    json_object_foreach((json_t *)v, key, value) {
         struct sample_bias *b = &a->bias[a->n_bias];
         if (one_bias(key, value, name, b, w))
             return -w->e.code;
@@ -197,8 +196,7 @@ int ask_variables(struct ask *a, const json_t *v, const char *name, struct wrong
     json_t *value;
     if (!json_is_object(v))
         return wrong_value(w, name, v, "an object of template variables");
-    json_object_foreach((json_t *)v, key, value)
-    {
+    json_object_foreach((json_t *)v, key, value) {
         char full[96];
         snprintf(full, sizeof full, "%s.%.60s", name, key);
         if (strcmp(key, "enable_thinking") == 0) {

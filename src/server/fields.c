@@ -187,8 +187,7 @@ int fields_read(const struct field *table, const json_t *object, const char *whe
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)object, key, v)
-    {
+    json_object_foreach((json_t *)object, key, v) {
         char name[NAME_MAX_BYTES];
         const struct field *f = find(table, key);
         snprintf(name, sizeof name, "%s%s%s", where, *where ? "." : "", key);

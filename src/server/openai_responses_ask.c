@@ -126,8 +126,7 @@ static int read_metadata(const json_t *v, struct wrong *w)
     json_t *value;
     if (!json_is_object(v))
         return wrong_value(w, "metadata", v, "an object of strings");
-    json_object_foreach((json_t *)v, key, value)
-    {
+    json_object_foreach((json_t *)v, key, value) {
         char name[96];
         snprintf(name, sizeof name, "metadata.%.60s", key);
         if (!json_is_string(value))

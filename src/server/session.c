@@ -191,8 +191,9 @@ static int continue_ids(struct reply *r, const char *more, size_t len, struct er
     struct tokens *ids = &r->ask.ids;
     const json_t *list = json_object_get(r->session, "ids"), *id;
     size_t i;
-    json_array_foreach(
-        list, i, id) if (tokens_push(ids, (int32_t)json_integer_value(id), e)) return -e->code;
+    json_array_foreach(list, i, id)
+        if (tokens_push(ids, (int32_t)json_integer_value(id), e))
+            return -e->code;
     const struct model *m = r->server->model;
     return tokenizer_encode_most(m->tokenizer, more, len, (size_t)m->ctx, ids, e);
 }

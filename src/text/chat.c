@@ -134,8 +134,7 @@ static const json_t *default_template(const json_t *list)
 {
     size_t i;
     json_t *entry;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach(list, i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         if (name && strcmp(name, "default") == 0)
             return json_object_get(entry, "template");

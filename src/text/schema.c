@@ -244,9 +244,9 @@ bool schema_requires(const json_t *schema, const char *key)
 {
     const json_t *v;
     size_t i;
-    json_array_foreach(json_object_get(schema, "required"), i,
-                       v) if (json_is_string(v) &&
-                              strcmp(json_string_value(v), key) == 0) return true;
+    json_array_foreach(json_object_get(schema, "required"), i, v)
+        if (json_is_string(v) && strcmp(json_string_value(v), key) == 0)
+            return true;
     return false;
 }
 
@@ -274,8 +274,7 @@ static int put_properties(struct schema_writer *w, const json_t *properties, con
     const char *key;
     json_t *part;
     int k = 0, rc = 0;
-    json_object_foreach((json_t *)properties, key, part)
-    {
+    json_object_foreach((json_t *)properties, key, part) {
         struct buf value = BUF_INIT, member = BUF_INIT;
         const char * or = schema_requires(schema, key) ? "" : "|";
         if (!rc)
@@ -321,8 +320,7 @@ static int check_object(struct schema_writer *w, const json_t *schema, const cha
         return schema_wrong(w, where, "additionalProperties", "a schema, true or false", others);
     if (required && !json_is_array(required))
         return schema_wrong(w, where, "required", "an array of strings", required);
-    json_array_foreach(required, i, v)
-    {
+    json_array_foreach(required, i, v) {
         if (!json_is_string(v))
             return schema_wrong(w, where, "required", "an array of strings", v);
     }
@@ -338,13 +336,11 @@ static int put_object(struct schema_writer *w, const json_t *schema, const char 
     int rc = check_object(w, schema, where);
     if (rc)
         return rc;
-    json_array_foreach(
-        json_object_get(schema, "required"), i,
-        v) if (!json_object_get(properties,
-                                json_string_value(
-                                    v))) return schema_refuse(w, where,
-                                                              "required with a name that "
-                                                              "properties lacks");
+    json_array_foreach(json_object_get(schema, "required"), i, v)
+        if (!json_object_get(properties, json_string_value(v)))
+            return schema_refuse(w, where,
+                                 "required with a name that "
+                                 "properties lacks");
     if (!says_nothing_of_names(json_object_get(schema, "propertyNames")))
         return schema_refuse(w, where, "propertyNames other than of strings");
     if (json_object_size(properties))
@@ -398,8 +394,7 @@ static int put_types(struct schema_writer *w, const json_t *type, const json_t *
         return put_type(w, json_string_value(type), schema, where, id);
     if (!json_array_size(type))
         return schema_wrong(w, where, "type", TYPES ", or an array of them", type);
-    json_array_foreach(type, i, v)
-    {
+    json_array_foreach(type, i, v) {
         if (!json_is_string(v))
             return schema_wrong(w, where, "type", TYPES ", or an array of them", v);
         buf_puts(w->out, i ? "| " : "");
@@ -439,8 +434,7 @@ static const json_t *without(const json_t *schema, const char *key, json_t **res
     const char *k;
     json_t *v;
     *rest = json_object();
-    json_object_foreach((json_t *)schema, k, v)
-    {
+    json_object_foreach((json_t *)schema, k, v) {
         if (strcmp(k, key) != 0 && is_in(spoken, k))
             json_object_set(*rest, k, v);
     }
@@ -597,8 +591,7 @@ static int check_keys(struct schema_writer *w, const json_t *schema, const char 
     if (!json_is_object(schema))
         return ERR(w->e, E_FORMAT, "schema: %s: want a schema, an object, found %s", where,
                    json_describe(schema, room, sizeof room));
-    json_object_foreach((json_t *)schema, key, v)
-    {
+    json_object_foreach((json_t *)schema, key, v) {
         if (!w->lenient && !is_in(spoken, key) && !is_in(silent, key))
             return schema_refuse(w, where, key);
     }
@@ -609,8 +602,7 @@ bool schema_says(const json_t *schema, const char *key)
 {
     const char *k;
     json_t *v;
-    json_object_foreach((json_t *)schema, k, v)
-    {
+    json_object_foreach((json_t *)schema, k, v) {
         if ((!key || strcmp(k, key) != 0) && !is_in(silent, k))
             return true;
     }

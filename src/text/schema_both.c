@@ -138,8 +138,7 @@ static json_t *narrowed(const json_t *x, const json_t *y)
     const json_t *declared = json_object_get(y, "properties");
     json_t *out = json_object(), *part;
     const char *key;
-    json_object_foreach(json_object_get(x, "properties"), key, part)
-    {
+    json_object_foreach(json_object_get(x, "properties"), key, part) {
         if (json_object_get(declared, key) || !others || json_is_true(others))
             json_object_set(out, key, part);
         else if (!json_is_false(others))
@@ -167,8 +166,7 @@ static json_t *joined(struct both *b, const json_t *p, const json_t *q)
     int rc = 0;
     if (json_object_get(p, "properties"))
         rc = json_object_set(out, "properties", mine) ? no_memory(b) : 0;
-    json_object_foreach((json_t *)q, key, v)
-    {
+    json_object_foreach((json_t *)q, key, v) {
         if (!rc)
             rc = join(b, out, key, strcmp(key, "properties") == 0 ? theirs : v, &nothing);
     }
@@ -264,8 +262,7 @@ static json_t *properties_of_both(const json_t *x, const json_t *y)
 {
     json_t *out = json_copy((json_t *)x), *part;
     const char *key;
-    json_object_foreach((json_t *)y, key, part)
-    {
+    json_object_foreach((json_t *)y, key, part) {
         const json_t *have = json_object_get(x, key);
         if (have && !json_equal((json_t *)have, part))
             json_object_set_new(out, key, all_of(have, part));
@@ -355,8 +352,7 @@ bool schema_disjoint(const json_t *root, const json_t *a, const json_t *b)
     size_t i;
     apart = apart || shares_no_value(root, a, b) || shares_no_value(root, b, a);
     json_decref(types);
-    json_array_foreach(json_object_get(a, "required"), i, name)
-    {
+    json_array_foreach(json_object_get(a, "required"), i, name) {
         const char *key = json_string_value(name);
         if (!key || !is_in(json_object_get(b, "required"), name))
             continue;

@@ -69,13 +69,11 @@ static bool fits_object(const json_t *root, const json_t *s, const json_t *v, in
     const char *key;
     json_t *value;
     size_t i;
-    json_array_foreach(json_object_get(s, "required"), i, name)
-    {
+    json_array_foreach(json_object_get(s, "required"), i, name) {
         if (json_is_string(name) && !json_object_get(v, json_string_value(name)))
             return false;
     }
-    json_object_foreach((json_t *)v, key, value)
-    {
+    json_object_foreach((json_t *)v, key, value) {
         const json_t *part = json_object_get(properties, key);
         part = part ? part : others;
         if (part && !fits(root, part, value, depth))

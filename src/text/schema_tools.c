@@ -160,8 +160,7 @@ static int put_tool(struct schema_writer *w, const struct toolset *t, const char
         return -w->e->code;
     schema_literal(w->out, name, strlen(name));
     buf_puts(w->out, "\">\\n\" ");
-    json_object_foreach(json_object_get(w->root, "properties"), key, part)
-    {
+    json_object_foreach(json_object_get(w->root, "properties"), key, part) {
         buf_puts(w->out, "( \"<parameter=\" ");
         schema_literal(w->out, key, strlen(key));
         buf_puts(w->out, "\">\\n\" ");
@@ -218,8 +217,7 @@ int schema_calls(struct schema_writer *w, const struct grammar_spec *s)
     int rc = 0;
     w->out = &names;
     schema_until(w->done, "raw.", "\n</parameter>");
-    json_object_foreach(s->tools->tools, name, parameters)
-    {
+    json_object_foreach(s->tools->tools, name, parameters) {
         if (rc || (s->only && strcmp(s->only, name) != 0))
             continue;
         w->lenient = !json_is_true(json_object_get(s->strict, name));

@@ -300,8 +300,7 @@ static int from_object(struct render *r, const json_t *j, struct value *out)
         return rc;
     const char *key;
     json_t *field;
-    json_object_foreach((json_t *)j, key, field)
-    {
+    json_object_foreach((json_t *)j, key, field) {
         struct value v;
         if (!rc)
             rc = value_from_json(r, field, &v);

@@ -93,8 +93,7 @@ static int check_schema(struct checker *c, const json_t *schema, int depth)
         for (size_t i = 0; !rc && i < json_array_size(parts); i++) /* of this very value */
             rc = check_schema(c, json_array_get(parts, i), depth ? depth + 1 : 0);
     }
-    json_object_foreach(json_object_get(schema, "properties"), key, part)
-    {
+    json_object_foreach(json_object_get(schema, "properties"), key, part) {
         if (!rc) /* it is in the text of the parameter's value */
             rc = check_text(c, key, strlen(key));
         if (!rc && depth < DEPTH_MAX)
@@ -125,8 +124,7 @@ int toolcheck(const json_t *parameters, struct err *e)
     json_decref(tools);
     if (rc)
         return rc;
-    json_object_foreach((json_t *)properties, c.key, part)
-    {
+    json_object_foreach((json_t *)properties, c.key, part) {
         if (!rc && !can_name(c.key))
             rc = ERR(e, E_UNSUPPORTED,
                      "parameter '%.60s' cannot be written in the calls of this model: its name "

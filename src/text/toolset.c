@@ -138,13 +138,15 @@ static unsigned types_of_schema(const json_t *root, const json_t *schema, int de
     size_t i;
     if (depth > DEPTH_MAX)
         return 0;
-    json_array_foreach(type, i, v) types |= types_of_name(json_string_value(v));
+    json_array_foreach(type, i, v)
+        types |= types_of_name(json_string_value(v));
     if (types)
         return types;
     for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
-        json_array_foreach(json_object_get(schema, lists[k]), i, v) types |=
-            types_of_schema(root, v, depth + 1);
-    json_array_foreach(json_object_get(schema, "enum"), i, v) types |= types_of_value(v);
+        json_array_foreach(json_object_get(schema, lists[k]), i, v)
+            types |= types_of_schema(root, v, depth + 1);
+    json_array_foreach(json_object_get(schema, "enum"), i, v)
+        types |= types_of_value(v);
     types |= types_of_value(json_object_get(schema, "const"));
     if (ref)
         types |= types_of_schema(root, schema_follow(root, ref), depth + 1);
