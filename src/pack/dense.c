@@ -86,10 +86,10 @@ static int pack_encoded(struct packing *p, struct lane *l, const struct plan_den
         stream_start(&s[i], p, d->entry[i]);
     for (uint64_t row = 0; row < m->rows && !rc; row += step) {
         size_t n = (size_t)(m->rows - row < step ? m->rows - row : step);
-        struct encode_rows to = {.codes = l->out};
+        struct encode_rows to = {.first = row, .n = n, .codes = l->out};
         to.scales = (uint16_t *)(void *)(l->out + n * codes);
         to.biases = to.scales + n * scales / 2;
-        rc = encode_read(m, p->plan->checkpoint, row, n, to, &l->scratch, e);
+        rc = encode_read(m, p->plan->checkpoint, to, &l->scratch, e);
         if (!rc)
             rc = stream_add(&s[0], p, to.codes, n * codes, e);
         if (!rc)

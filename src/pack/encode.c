@@ -25,10 +25,10 @@ static int read_bf16(const struct job *j, const struct tensor *t, uint64_t first
     return rc ? rc : finite_check(t, first, to, n, e);
 }
 
-static int read_parts(const struct job *j, uint64_t row, uint64_t n, struct encode_rows to,
-                      struct err *e)
+static int read_parts(const struct job *j, struct encode_rows to, struct err *e)
 {
     const struct encode_source *m = j->m;
+    const uint64_t row = to.first, n = to.n;
     uint64_t code_bytes = m->cols / 2, per_row = m->cols / m->source_group;
     int rc = checkpoint_read(j->c, m->weight, row * code_bytes, to.codes, n * code_bytes, e);
     if (!rc)
@@ -61,10 +61,10 @@ static int too_wide(const struct encode_source *m, uint64_t row, struct err *e)
         m->weight->name, (unsigned long long)row);
 }
 
-static int encode_bf16(const struct job *j, uint64_t row, uint64_t n, struct encode_rows to,
-                       struct err *e)
+static int encode_bf16(const struct job *j, struct encode_rows to, struct err *e)
 {
     const struct encode_source *m = j->m;
+    const uint64_t row = to.first, n = to.n;
     const uint16_t *raw = (const uint16_t *)(const void *)j->s->raw;
     int rc = checkpoint_read(j->c, m->weight, row * m->cols * 2, j->s->raw, n * m->cols * 2, e);
     for (uint64_t i = 0; i < n && !rc; i++) {
@@ -78,20 +78,19 @@ static int encode_bf16(const struct job *j, uint64_t row, uint64_t n, struct enc
     return rc;
 }
 
-static int regroup(const struct job *j, uint64_t row, uint64_t n, struct encode_rows to,
-                   struct err *e)
+static int regroup(const struct job *j, struct encode_rows to, struct err *e)
 {
     const struct encode_source *m = j->m;
-    uint64_t per_row = m->cols / m->source_group;
-    struct encode_rows from = {.codes = j->s->raw};
+    const uint64_t n = to.n, per_row = m->cols / m->source_group;
+    struct encode_rows from = {.first = to.first, .n = n, .codes = j->s->raw};
     from.scales = (uint16_t *)(void *)(j->s->raw + n * m->cols / 2);
     from.biases = from.scales + n * per_row;
-    int rc = read_parts(j, row, n, from, e);
+    int rc = read_parts(j, from, e);
     for (uint64_t i = 0; i < n && !rc; i++) {
         q4_decode_row(from.codes + i * m->cols / 2, from.scales + i * per_row,
                       from.biases + i * per_row, m->cols, m->source_group, j->s->values);
         if (encode_row(m, j->s->values, i, to))
-            rc = too_wide(m, row + i, e);
+            rc = too_wide(m, to.first + i, e);
     }
     return rc;
 }
@@ -103,19 +102,18 @@ uint64_t encode_row_bytes(const struct encode_source *m)
     return m->cols / 2 + m->cols / m->source_group * 4;
 }
 
-int encode_read(const struct encode_source *m, const struct checkpoint *c, uint64_t row, uint64_t n,
-                struct encode_rows to, const struct encode_scratch *s, struct err *e)
+int encode_read(const struct encode_source *m, const struct checkpoint *c, struct encode_rows to,
+                const struct encode_scratch *s, struct err *e)
 {
     struct job j = {m, c, s};
     if (m->form == ENCODE_COPY)
-        return read_parts(&j, row, n, to, e);
-    uint64_t step = s->raw_bytes / encode_row_bytes(m);
+        return read_parts(&j, to, e);
+    const uint64_t n = to.n, step = s->raw_bytes / encode_row_bytes(m);
     for (uint64_t done = 0; done < n; done += step) {
-        uint64_t k = n - done < step ? n - done : step;
-        struct encode_rows part = {to.codes + done * m->cols / 2, to.scales + done * groups(m),
+        struct encode_rows part = {to.first + done, n - done < step ? n - done : step,
+                                   to.codes + done * m->cols / 2, to.scales + done * groups(m),
                                    to.biases + done * groups(m)};
-        int rc = m->form == ENCODE_BF16 ? encode_bf16(&j, row + done, k, part, e)
-                                        : regroup(&j, row + done, k, part, e);
+        int rc = m->form == ENCODE_BF16 ? encode_bf16(&j, part, e) : regroup(&j, part, e);
         if (rc)
             return rc;
     }

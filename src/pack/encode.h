@@ -21,8 +21,10 @@ struct encode_source {
     uint64_t group, source_group;         /* of the result, of the source (0 if BF16) */
 };
 
-/* Where n rows of a result go: codes n * cols/2 bytes; scales and biases n * cols/group each. */
+/* Rows of a source, its leading dimensions counted as one, and where they go: codes n * cols/2
+ * bytes; scales and biases n * cols/group each. */
 struct encode_rows {
+    uint64_t first, n;
     uint8_t *codes;
     uint16_t *scales, *biases;
 };
@@ -35,13 +37,13 @@ struct encode_scratch {
     size_t n_values;
 };
 
-/* Reads rows row..row+n (the leading dimensions counted as one) into `to`. s must hold one row in
- * its source form (encode_row_bytes) and cols values; more raw room makes larger reads. Blocks.
- * 0, or E_IO, or E_NONFINITE naming the tensor and its element: then `to` is garbage. */
-int encode_read(const struct encode_source *m, const struct checkpoint *c, uint64_t row, uint64_t n,
-                struct encode_rows to, const struct encode_scratch *s, struct err *e);
+/* Reads rows. s must hold one row in its source form (encode_row_bytes) and cols values; more raw
+ * room makes larger reads. Blocks. 0, or E_IO, or E_NONFINITE naming the tensor and its element:
+ * then what was to be filled is garbage. */
+int encode_read(const struct encode_source *m, const struct checkpoint *c, struct encode_rows to,
+                const struct encode_scratch *s, struct err *e);
 
-uint64_t
-encode_row_bytes(const struct encode_source *m); /* of one row in its source form, all parts */
+/* Of one row in its source form, all parts. */
+uint64_t encode_row_bytes(const struct encode_source *m);
 
 #endif

@@ -34,10 +34,10 @@ static int build(struct packing *p, struct lane *l, int il, int ie, uint8_t *rec
                              [EXPERT_DOWN] = (uint64_t)x->h};
     for (int k = 0; k < EXPERT_MATRICES; k++) {
         const struct plan_experts *from = &p->plan->experts[il][k];
-        struct encode_rows to = {record + x->w[k], (uint16_t *)(void *)(record + x->s[k]),
+        struct encode_rows to = {from->first + (uint64_t)ie * from->step, rows[k], record + x->w[k],
+                                 (uint16_t *)(void *)(record + x->s[k]),
                                  (uint16_t *)(void *)(record + x->b[k])};
-        int rc = encode_read(&from->matrix, p->plan->checkpoint,
-                             from->first + (uint64_t)ie * from->step, rows[k], to, &l->scratch, e);
+        int rc = encode_read(&from->matrix, p->plan->checkpoint, to, &l->scratch, e);
         if (rc)
             return rc;
     }

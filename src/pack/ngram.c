@@ -6,13 +6,12 @@
 
 #include "pack/packing.h"
 
-static void interleave(const struct ngram_layout *g, const struct encode_rows *from, size_t n,
-                       uint8_t *row)
+static void interleave(const struct ngram_layout *g, const struct encode_rows *from, uint8_t *row)
 {
     size_t w = (size_t)g->weight_bytes, s = (size_t)g->scale_bytes;
     const uint8_t *codes = from->codes, *scales = (const uint8_t *)from->scales,
                   *biases = (const uint8_t *)from->biases;
-    for (size_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < from->n; i++) {
         memcpy(row, codes + i * w, w);
         memcpy(row + w, scales + i * s, s);
         memcpy(row + w + s, biases + i * s, s);
@@ -48,14 +47,13 @@ int ngram_pack(struct packing *p, struct lane *l, size_t block, struct err *e)
         const struct plan_ngram *part = part_of(p->plan, row);
         uint64_t left = part->first_row + part->matrix.rows - row;
         uint64_t n = end - row < left ? end - row : left;
-        struct encode_rows from = {.codes = apart};
+        struct encode_rows from = {.first = row - part->first_row, .n = n, .codes = apart};
         from.scales = (uint16_t *)(void *)(apart + n * (uint64_t)g->weight_bytes);
         from.biases = from.scales + n * (uint64_t)g->scale_bytes / 2;
-        int rc = encode_read(&part->matrix, p->plan->checkpoint, row - part->first_row, n, from,
-                             &l->scratch, e);
+        int rc = encode_read(&part->matrix, p->plan->checkpoint, from, &l->scratch, e);
         if (rc)
             return rc;
-        interleave(g, &from, (size_t)n, to);
+        interleave(g, &from, to);
         to += n * row_bytes;
         row += n;
     }
