@@ -1,4 +1,5 @@
-/* What differs between systems: os.c is the one file to port (with stream/reader_uring.c). */
+/* What differs between systems: os.c is the file to port, with stream/reader_uring.c and
+ * server/watch.c. */
 #ifndef BASE_OS_H
 #define BASE_OS_H
 

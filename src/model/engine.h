@@ -1,4 +1,4 @@
-/* The one interface between who wants tokens (runner) and who computes (reference, cpu).
+/* The one interface between who wants tokens (runner) and who computes (reference, cpu, gpu).
  *
  * A sequence is the state of one token stream. Tokens are fed in steps of rows; a row is
  * (sequence, token), its position is the sequence's length plus the rows of that sequence before
