@@ -176,7 +176,8 @@ static void block_types(const json_t *content, struct buf *out)
 {
     const json_t *block;
     size_t i;
-    json_array_foreach(content, i, block) buf_puts(out, aid_string(block, "type"));
+    json_array_foreach(content, i, block)
+        buf_puts(out, aid_string(block, "type"));
 }
 
 /* An answer that only thought had an empty text at once and none in a stream; one that said nothing
