@@ -167,9 +167,11 @@ async function survivesReload() {
 
 async function asksForAKey() {
     const page = await visit(wide, { withKey: false });
-    await page.fill('#key', 'wrong');
-    await page.keyboard.press('Enter');
-    await page.locator('#key-why', { hasText: 'not right' }).waitFor();
+    for (const wrong of ['\u201cquoted\u201d', 'wrong']) { // no header can carry the first as it is
+        await page.fill('#key', wrong);
+        await page.keyboard.press('Enter');
+        await page.locator('#key-why', { hasText: 'not right' }).waitFor();
+    }
     await page.fill('#key', key);
     await page.keyboard.press('Enter');
     await page.locator('#key-dialog').waitFor({ state: 'hidden' });
@@ -207,6 +209,7 @@ async function showsErrors() {
         json: { error: { message: 'all are busy' } } }), /all are busyTry again in 2 seconds/);
     await fails((r) => r.fulfill({ ...stream([{ content: 'Hel' }]), body: 'data: {"choices":[' +
         '{"delta":{"content":"Hel"}}]}\n\n' }), /broke before the answer was whole/);
+    await fails((r) => r.fulfill({ ...stream([]), body: 'data: {}\n\n' }), /does not know/);
     await fails((r) => r.fulfill({ ...stream([]), body: 'data: {"error":{"message":"the disk' +
         ' failed"}}\n\n' }), /the disk failed/);
     await page.click('text=Retry');
@@ -245,6 +248,24 @@ async function keepsTextText() {
     assert.equal(await page.textContent('.user .plain'), html);
     assert.equal(await page.locator('#chats option').first().textContent(), html.slice(0, 60));
     await picture(page, 'markdown');
+    await page.unroute(chat);
+    await page.route(chat, (route) => route.fulfill(stream([{ content: '>'.repeat(9000) },
+        { content: `\n\n${'**a '.repeat(9000)} **b**\n\nend` }])));
+    await say(page, 'quote');
+    await ended(page);
+    await page.reload(); // a message that cannot be drawn once ended the page for good
+    assert.equal(await text.last().locator('blockquote').count(), 9);
+    assert.equal(await text.last().locator('strong').last().textContent(), 'b');
+    assert.equal(await text.last().locator('p').last().textContent(), 'end');
+    await page.evaluate(() => {
+        const key = Object.keys(localStorage).find((k) => k.startsWith('cherenkov.chat.'));
+        const kept = JSON.parse(localStorage[key]);
+        kept.messages[1].tool_calls = 'of another version';
+        localStorage[key] = JSON.stringify(kept);
+    });
+    await page.reload();
+    assert.equal(await page.locator('.turn', { hasText: 'cannot be shown' }).count(), 1);
+    assert.equal(await page.locator('.turn').count(), 4);
     await page.check();
 }
 

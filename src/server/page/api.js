@@ -21,6 +21,9 @@ async function refusal(response) {
         response.status, error.code ?? '', Number(response.headers.get('Retry-After')) || 0);
 }
 
+// A header's value is characters of one byte each; keys are compared as UTF-8.
+const utf8 = (text) => String.fromCharCode(...new TextEncoder().encode(text));
+
 // GET, or POST when there is a body. Relative to the page, so that a proxy may put it anywhere.
 export async function request(path, { body, signal } = {}) {
     const key = recall('key');
@@ -30,7 +33,7 @@ export async function request(path, { body, signal } = {}) {
             method: body ? 'POST' : 'GET',
             headers: {
                 ...(body && { 'Content-Type': 'application/json' }),
-                ...(key && { Authorization: `Bearer ${key}` }),
+                ...(key && { Authorization: `Bearer ${utf8(key)}` }),
             },
             body: body && JSON.stringify(body),
             signal,

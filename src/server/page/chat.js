@@ -5,7 +5,7 @@ import { ApiError, events } from './api.js';
 import { byId } from './dom.js';
 import { speaker, tell } from './speech.js';
 import { saveChat } from './store.js';
-import { turn } from './turn.js';
+import { turn, unknownTurn } from './turn.js';
 
 const saveEvery = 1000; // milliseconds, while an answer comes
 const nearEnd = 60; // pixels: who is that close to the end follows it
@@ -45,6 +45,8 @@ function add(message, event) {
 
 // What went wrong, in lines for the reader.
 function explain(e) {
+    if (!(e instanceof ApiError))
+        return ['The answer has a form that this page does not know. Is there another server?'];
     if (e.code === 'context_length_exceeded')
         return ['This conversation has become too long for the model.', e.message,
             'Begin a new one, or edit the last message to make it shorter.'];
@@ -75,14 +77,19 @@ export function conversation(given) {
     function append(at, busy) {
         const { messages } = chat;
         const lastIs = (test) => at === messages.findLastIndex(test);
-        const t = turn(messages[at], {
-            isAnswered,
-            retry: lastIs(() => true) ? retry : null,
-            edit: lastIs((m) => m.role === 'user') ? () => edit(at) : null,
-            giveResult: lastIs((m) => m.role !== 'tool') ? giveResult : null,
-        });
+        let t;
+        try {
+            t = turn(messages[at], {
+                isAnswered,
+                retry: lastIs(() => true) ? retry : null,
+                edit: lastIs((m) => m.role === 'user') ? () => edit(at) : null,
+                giveResult: lastIs((m) => m.role !== 'tool') ? giveResult : null,
+            });
+            t.update(busy);
+        } catch {
+            t = unknownTurn(); // of another version of this page: the others can be read
+        }
         log.append(t.element);
-        t.update(busy);
         return t;
     }
 

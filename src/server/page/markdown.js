@@ -2,6 +2,7 @@
 // stands. Builds elements; nothing that a model writes is read as HTML, and there are no links.
 import { make } from './dom.js';
 
+const quotesMax = 8;
 const fence = /^ {0,3}(`{3,}|~{3,})\s*(\S*)/;
 const item = /^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*)/;
 const heading = /^(#{1,6})\s+(.*)/;
@@ -63,9 +64,10 @@ export function blocks(text) {
     return found;
 }
 
+// Bold ends at the next two stars or not at all: who looks further does so from every one of them.
 const inlineMark = new RegExp([
     /(`+)(?!`)([^]*?[^`])\1(?!`)/,
-    /\*\*(?=\S)([^]*?\S)\*\*/,
+    /\*\*(?=\S)((?:(?!\*\*)[^])*\S)\*\*/,
     /\*(?=[^\s*])([^*]*[^\s*])\*/,
 ].map((r) => r.source).join('|'));
 
@@ -97,7 +99,9 @@ function listFrom(items, at) {
     return [list, at];
 }
 
-function element(block) {
+// depth: quotes around it. A quote in more than quotesMax is text: a model that repeats ">" writes
+// thousands, each an element in the one before.
+function element(block, depth) {
     switch (block.kind) {
     case 'code': // a long line scrolls, and can be scrolled by keyboard
         return make('pre', { tabindex: 0, 'data-language': block.language || null },
@@ -105,7 +109,8 @@ function element(block) {
     case 'heading':
         return make(`h${Math.min(block.level + 3, 6)}`, {}, ...inline(block.text));
     case 'quote':
-        return make('blockquote', {}, ...blocks(block.text).map(element));
+        return make('blockquote', {}, ...(depth < quotesMax
+            ? blocks(block.text).map((b) => element(b, depth + 1)) : [block.text]));
     case 'list': {
         const all = make('div');
         for (let at = 0; at < block.items.length;) {
@@ -130,6 +135,6 @@ export function render(into, text) {
     let same = 0;
     while (same < old.length && same < now.length && old[same] === now[same].source) same++;
     while (into.children.length > same) into.lastChild.remove();
-    into.append(...now.slice(same).map(element));
+    into.append(...now.slice(same).map((block) => element(block, 0)));
     shown.set(into, now.map((b) => b.source));
 }

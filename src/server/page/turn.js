@@ -56,6 +56,13 @@ export function turn(message, does) {
     return message.role === 'assistant' ? answerTurn(message, does) : givenTurn(message, does);
 }
 
+// One that cannot be shown.
+export const unknownTurn = () => ({
+    element: make('article', { class: 'turn' },
+        make('p', { class: 'error' }, 'This message cannot be shown.')),
+    update() {},
+});
+
 function givenTurn(message, does) {
     const user = message.role === 'user';
     const element = make('article', { class: user ? 'turn user' : 'turn tool' },
