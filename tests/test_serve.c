@@ -441,6 +441,20 @@ static void test_health_models_metrics(void **state)
     json_decref(v);
     v = get("/v1/models", 200);
     assert_string_equal(aid_string(v, "data.0.id"), "cherenkov");
+    assert_string_equal(aid_string(v, "data.0.type"), "model"); /* what Anthropic's clients read */
+    assert_string_equal(aid_string(v, "data.0.display_name"), "cherenkov");
+    assert_int_equal(strlen(aid_string(v, "data.0.created_at")), 20);
+    assert_true(json_is_false(aid_at(v, "has_more")));
+    assert_string_equal(aid_string(v, "last_id"), "cherenkov");
+    json_decref(v);
+    v = get("/api/version", 200); /* Codex --oss wants 0.13.4 or newer */
+    assert_string_equal(aid_string(v, "version"), "0.13.4");
+    json_decref(v);
+    v = aid_ask(&server, "/api/pull", "{'model': 'cherenkov:latest', 'stream': true}", 200);
+    assert_string_equal(aid_string(v, "status"), "success");
+    json_decref(v);
+    v = aid_ask(&server, "/api/pull", "{'name': 'llama3'}", 404);
+    assert_non_null(strstr(aid_string(v, "error"), "there is no model 'llama3' here"));
     json_decref(v);
     v = get("/api/tags", 200);
     assert_string_equal(aid_string(v, "models.0.name"), "cherenkov:latest");

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -169,4 +170,14 @@ int api_name(struct exchange *x, const char *name, struct wrong *w)
         return 0;
     return WRONG(w, E_FORMAT, "request_id",
                  "request_id: want 1 to %d of [A-Za-z0-9_-], found '%.90s'", HTTP_ID_MAX, name);
+}
+
+json_t *api_date(int64_t unix_s)
+{
+    char text[40];
+    struct tm tm;
+    const time_t t = (time_t)unix_s;
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return json_string(text);
 }

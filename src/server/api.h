@@ -32,6 +32,8 @@ int api_status(int code); /* of an enum err_code */
 json_t *api_body(struct exchange *x);
 /* The name that the body gives the request (NULL: none) becomes the exchange's. */
 int api_name(struct exchange *x, const char *name, struct wrong *w);
+/* RFC 3339, of seconds. */
+json_t *api_date(int64_t unix_s);
 /* Whether the server has a model of that name (NULL: any); if not, x has been answered. */
 bool api_model(struct server *s, struct exchange *x, const char *name);
 

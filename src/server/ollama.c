@@ -3,34 +3,25 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "cherenkov.h"
 #include "server/asks.h"
 #include "server/server_inside.h"
 #include "text/chat.h"
 
 #define LATEST ":latest"
 
+/* The release of Ollama whose API this is like. Clients ask for it and refuse older ones. */
+#define OLLAMA_VERSION "0.13.4"
+
 static const struct reply_form chat_form, generate_form;
 
 /* --- shared --- */
 
-static json_t *date(int64_t unix_s)
-{
-    char text[40];
-    struct tm tm;
-    const time_t t = (time_t)unix_s;
-    gmtime_r(&t, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return json_string(text);
-}
-
 static json_t *head(const struct server *s)
 {
-    return json_pack("{s:s, s:o}", "model", s->o.names[0], "created_at", date(clock_unix_s()));
+    return json_pack("{s:s, s:o}", "model", s->o.names[0], "created_at", api_date(clock_unix_s()));
 }
 
 /* What the last line says besides. */
@@ -250,9 +241,10 @@ void ollama_tags(struct server *s, struct exchange *x)
     for (int i = 0; i < s->o.n_names; i++) {
         char name[256];
         snprintf(name, sizeof name, "%.200s" LATEST, s->o.names[i]);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:i, s:s, s:o}", "name", name,
-                                              "model", name, "modified_at", date(s->opened_unix_s),
-                                              "size", 0, "digest", "", "details", details()));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:o, s:i, s:s, s:o}", "name", name, "model",
+                                        name, "modified_at", api_date(s->opened_unix_s), "size", 0,
+                                        "digest", "", "details", details()));
     }
     api_reply(x, 200, json_pack("{s:o}", "models", list));
 }
@@ -299,13 +291,40 @@ void ollama_show(struct server *s, struct exchange *x)
                             "parameters", "", "template", "", "details", details(), "model_info",
                             "general.architecture", "qwen4exp", "qwen4exp.context_length", ctx,
                             "capabilities", capabilities(s), "modified_at",
-                            date(s->opened_unix_s)));
+                            api_date(s->opened_unix_s)));
     }
+    json_decref(body);
+}
+
+static const struct field pull_fields[] = {
+    {"model", FIELD_STRING, offsetof(struct show_request, model), 0, 0, NULL, NULL},
+    {"name", FIELD_STRING, offsetof(struct show_request, model), 0, 0, NULL, NULL},
+    {"stream", FIELD_HINT, 0, 0, 0, NULL, NULL},   /* one line either way */
+    {"insecure", FIELD_HINT, 0, 0, 0, NULL, NULL}, /* nothing is fetched */
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+
+/* Clients pull what they are about to use: that is done where the model is here. */
+void ollama_pull(struct server *s, struct exchange *x)
+{
+    struct wrong w = {0};
+    struct show_request q = {0};
+    struct buf line = BUF_INIT;
+    json_t *body = api_body(x);
+    if (!body)
+        return;
+    if (fields_read(pull_fields, body, "", &q, &w)) {
+        api_fail(x, &w);
+    } else if (api_model(s, x, q.model)) {
+        buf_puts(&line, "{\"status\":\"success\"}\n");
+        exchange_reply(x, 200, TYPE_LINES, &line);
+    }
+    buf_free(&line);
     json_decref(body);
 }
 
 void ollama_version(struct server *s, struct exchange *x)
 {
     (void)s;
-    api_reply(x, 200, json_pack("{s:s}", "version", CHERENKOV_VERSION));
+    api_reply(x, 200, json_pack("{s:s}", "version", OLLAMA_VERSION));
 }

@@ -1,4 +1,4 @@
-/* Ollama's API: /api/chat, /api/generate, /api/tags, /api/show, /api/ps, /api/version. */
+/* Ollama's API: /api/chat, generate, tags, show, pull, ps, version. */
 #ifndef SERVER_OLLAMA_H
 #define SERVER_OLLAMA_H
 
@@ -8,6 +8,7 @@ void ollama_chat(struct server *s, struct exchange *x);
 void ollama_generate(struct server *s, struct exchange *x);
 void ollama_tags(struct server *s, struct exchange *x);
 void ollama_show(struct server *s, struct exchange *x);
+void ollama_pull(struct server *s, struct exchange *x);
 void ollama_version(struct server *s, struct exchange *x);
 
 #endif

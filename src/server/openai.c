@@ -93,10 +93,12 @@ void openai_answer(struct server *s, struct exchange *x,
 
 /* --- models --- */
 
+/* OpenAI's fields, and Anthropic's behind them: both have this path. */
 static json_t *model_object(const struct server *s, const char *name)
 {
-    return json_pack("{s:s, s:s, s:I, s:s}", "id", name, "object", "model", "created",
-                     (json_int_t)s->opened_unix_s, "owned_by", "cherenkov");
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:o}", "id", name, "object", "model",
+                     "created", (json_int_t)s->opened_unix_s, "owned_by", "cherenkov", "type",
+                     "model", "display_name", name, "created_at", api_date(s->opened_unix_s));
 }
 
 void openai_models(struct server *s, struct exchange *x)
@@ -104,7 +106,9 @@ void openai_models(struct server *s, struct exchange *x)
     json_t *list = json_array();
     for (int i = 0; i < s->o.n_names; i++)
         json_array_append_new(list, model_object(s, s->o.names[i]));
-    api_reply(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
+    api_reply(x, 200,
+              json_pack("{s:s, s:o, s:b, s:s, s:s}", "object", "list", "data", list, "has_more", 0,
+                        "first_id", s->o.names[0], "last_id", s->o.names[s->o.n_names - 1]));
 }
 
 void openai_model(struct server *s, struct exchange *x)

@@ -69,6 +69,7 @@ static const struct route routes[] = {
     {"GET", "/api/tags", false, ollama_tags},
     {"GET", "/api/ps", false, ollama_tags},
     {"POST", "/api/show", false, ollama_show},
+    {"POST", "/api/pull", false, ollama_pull},
     {"GET", "/api/version", false, ollama_version},
     {"GET", "/v1/stats", false, stats_all},
     {"GET", "/v1/stats/experts/*", false, stats_experts},
