@@ -70,6 +70,18 @@ static void test_a_turn_is_one_message(void **state)
                                                      "'content': 'a fox', 'tool_call_id': '2'}]");
 }
 
+/* Codex has tools in namespaces; the model knows one name of both. */
+static void test_a_call_has_its_namespace_in_its_name(void **state)
+{
+    (void)state;
+    expect("[" USER
+           ", {'type': 'function_call', 'call_id': '1', 'namespace': 'far', 'name': 'look', "
+           "'arguments': '{}'}," OUTPUT("1") "]",
+           "[" USER ", {'role': 'assistant', 'content': '', 'tool_calls': [{'type': 'function', "
+           "'id': '1', 'function': {'name': 'far__look', 'arguments': {}}}]}, {'role': 'tool', "
+           "'content': 'a fox', 'tool_call_id': '1'}]");
+}
+
 static void test_a_new_thought_or_text_is_a_new_message(void **state)
 {
     (void)state;
@@ -124,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_turn_is_one_message),
+        cmocka_unit_test(test_a_call_has_its_namespace_in_its_name),
         cmocka_unit_test(test_a_new_thought_or_text_is_a_new_message),
         cmocka_unit_test(test_references_are_followed),
         cmocka_unit_test(test_references_to_nothing_are_refused),

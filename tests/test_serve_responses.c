@@ -416,6 +416,12 @@ static void test_fields_are_refused_by_name(void **state)
         {HELLO ", 'top_p': 2", "top_p"},
         {"'input': 'x', 'temperature': 3", "temperature"},
         {HELLO ", 'background': true", "background"},
+        {HELLO ", 'tools': [{'type': 'file_search'}]", "tools[0].type"},
+        {HELLO ", 'tools': [{'type': 'namespace', 'tools': []}]", "tools[0].name"},
+        {HELLO ", 'tools': [{'type': 'namespace', 'name': 'a'}]", "tools[0].tools"},
+        {HELLO ", 'tools': [{'type': 'namespace', 'name': 'a', 'tools': [{'type': 'custom'}]}]",
+         "tools[0].tools[0].type"},
+        {HELLO ", 'tools': [{'type': 'web_search'}], 'tool_choice': 'required'", "tool_choice"},
         {HELLO ", 'conversation': 'c'", "conversation"},
         {HELLO ", 'truncation': 'auto'", "truncation"},
         {HELLO ", 'prompt': {'id': 'p'}", "prompt"},
@@ -426,7 +432,7 @@ static void test_fields_are_refused_by_name(void **state)
         {HELLO ", 'reasoning': {'summary': 'concise'}", "reasoning.summary"},
         {HELLO ", 'text': {'verbosity': 'low'}", "text.verbosity"},
         {HELLO ", 'text': {'format': {'type': 'xml'}}", "text.format"},
-        {HELLO ", 'tools': [{'type': 'web_search'}]", "tools[0].type"},
+        {HELLO ", 'tools': [{'type': 'image_generation'}]", "tools[0].type"},
         {HELLO ", 'tools': [{'type': 'function', 'name': 'a b'}]", "tools[0]"},
         {HELLO ", 'tool_choice': {'type': 'mcp'}", "tool_choice"},
         {HELLO ", 'tool_choice': 'required'", "tool_choice"},
@@ -477,6 +483,29 @@ static void test_fields_that_change_nothing_are_taken(void **state)
     json_decref(v);
 }
 
+/* What Codex sends beside functions. A call says its namespace, and its name without it. */
+static void test_tools_of_namespaces(void **state)
+{
+    static const char body[] =
+        "{" HELLO ", 'stream': %s, 'tool_choice': 'required', 'max_output_tokens': 60, "
+        "'parallel_tool_calls': false, 'client_metadata': {'a': 'b'}, 'tools': [{'type': "
+        "'web_search', 'external_web_access': false}, {'type': 'namespace', 'name': 'far', "
+        "'description': 'd', 'tools': [{'type': 'function', 'name': 'look', 'strict': true, "
+        "'parameters': {'type': 'object', 'properties': {}, 'additionalProperties': false}}]}]}";
+    char text[1024];
+    (void)state;
+    snprintf(text, sizeof text, body, "false");
+    json_t *v = ask(text);
+    assert_string_equal(aid_string(v, "output.0.name"), "look");
+    assert_string_equal(aid_string(v, "output.0.namespace"), "far");
+    json_decref(v);
+    snprintf(text, sizeof text, body, "true");
+    v = events_of(text);
+    assert_string_equal(aid_string(json_array_get(v, 2), "item.name"), "look");
+    assert_string_equal(aid_string(json_array_get(v, 2), "item.namespace"), "far");
+    json_decref(v);
+}
+
 static void test_formats_and_required_calls(void **state)
 {
     (void)state;
@@ -515,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_a_response_is_stored_and_gone_on_from),
         cmocka_unit_test(test_what_is_not_to_be_stored_is_not),
         cmocka_unit_test(test_fields_are_refused_by_name),
+        cmocka_unit_test(test_tools_of_namespaces),
         cmocka_unit_test(test_formats_and_required_calls),
         cmocka_unit_test(test_fields_that_change_nothing_are_taken),
     };

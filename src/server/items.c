@@ -144,7 +144,7 @@ static int check_content(const json_t *v, bool thinking, const char *place, stru
 
 /* What may be said of an item, by its type; the fields of what clients send back of answers too. */
 struct item_fields {
-    const char *role, *name, *call_id, *id;
+    const char *role, *name, *call_id, *id, *space;
     const json_t *content, *summary, *arguments, *output;
 };
 
@@ -170,6 +170,7 @@ static const struct field reasoning_fields[] = {
 static const struct field call_fields[] = {
     {"call_id", FIELD_STRING, AT(call_id), 0, 0, NULL, NULL},
     {"name", FIELD_STRING, AT(name), 0, 0, NULL, NULL},
+    {"namespace", FIELD_STRING, AT(space), 0, 0, NULL, NULL},
     {"arguments", FIELD_VALUE, AT(arguments), 0, 0, NULL, NULL},
     {"parsed_arguments", FIELD_HINT, 0, 0, 0, NULL, NULL},
     HINTS,
@@ -369,10 +370,12 @@ static int add_call(struct draft *d, const json_t *item, struct wrong *w)
     json_t *m = open_message(d), *calls = json_object_get(m, "tool_calls");
     if (!calls && json_object_set_new(m, "tool_calls", calls = json_array()))
         return out_of_memory(w);
+    const char *space = string_of(item, "namespace"), *name = string_of(item, "name");
     json_t *call =
-        json_pack("{s:s, s:O, s:{s:O, s:O}}", "type", "function", "id",
+        json_pack("{s:s, s:O, s:{s:o, s:O}}", "type", "function", "id",
                   json_object_get(item, "call_id"), "function", "name",
-                  json_object_get(item, "name"), "arguments", json_object_get(item, "arguments"));
+                  json_sprintf("%s%s%s", space ? space : "", space ? ITEM_SPACE_END : "", name),
+                  "arguments", json_object_get(item, "arguments"));
     return json_array_append_new(calls, call) ? out_of_memory(w) : 0;
 }
 

@@ -8,6 +8,9 @@
 
 enum { ITEM_ID_ROOM = 96 };
 
+/* Between a namespace and a function's name, in the name that the model knows. */
+#define ITEM_SPACE_END "__"
+
 /* What was said before: the items of a stored response (a new array, for json_decref). What is not
  * there is a 400 that names `previous_response_id`. */
 int items_before(struct kept *responses, const char *id, json_t **items, struct wrong *w);

@@ -170,16 +170,30 @@ static json_t *text_item(const struct choice *c, bool done)
                      item_status(c, done), "role", "assistant", "content", content);
 }
 
+/* A call's namespace, or NULL. */
+static json_t *space_of(const struct choice *c, const struct reply_call *call)
+{
+    return json_object_get(json_object_get(c->reply->ask.keep, "spaces"), call->name);
+}
+
+/* Its name as the client has it: without the namespace. */
+static const char *name_of(const struct choice *c, const struct reply_call *call)
+{
+    const json_t *space = space_of(c, call);
+    return call->name + (space ? json_string_length(space) + strlen(ITEM_SPACE_END) : 0);
+}
+
 static json_t *call_item(const struct choice *c, const struct reply_call *call, bool done)
 {
     char id[ITEM_ID_ROOM];
     items_id("fc", c->reply->id, call->item, id);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s%}", "id", id, "type", "function_call", "status",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:O*, s:s%}", "id", id, "type", "function_call",
+                     "status",
                      !done       ? "in_progress"
                      : call->cut ? "incomplete"
                                  : "completed",
-                     "call_id", call->id, "name", call->name, "arguments",
-                     buf_str(&call->arguments), done ? call->arguments.len : 0);
+                     "call_id", call->id, "name", name_of(c, call), "namespace", space_of(c, call),
+                     "arguments", buf_str(&call->arguments), done ? call->arguments.len : 0);
 }
 
 /* An answer that said nothing at all has an empty text. */
@@ -444,8 +458,8 @@ static void call_arguments(struct choice *c, const struct reply_call *call, cons
 static void call_end(struct choice *c, const struct reply_call *call)
 {
     send_piece(c, "response.function_call_arguments.done", "fc", call->item, NULL,
-               json_pack("{s:s, s:s%}", "name", call->name, "arguments", buf_str(&call->arguments),
-                         call->arguments.len));
+               json_pack("{s:s, s:s%}", "name", name_of(c, call), "arguments",
+                         buf_str(&call->arguments), call->arguments.len));
     send_item(c, "response.output_item.done", call->item, call_item(c, call, true));
 }
 

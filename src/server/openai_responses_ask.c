@@ -5,12 +5,14 @@
 
 #include "server/asks.h"
 #include "server/items.h"
+#include "text/toolset.h"
 
 /* Fields that are read further once all are there. */
 struct request {
     struct ask ask;
     const json_t *input, *tools, *tool_choice, *format, *include, *metadata;
     const char *instructions, *previous, *effort, *request_id;
+    json_t *spaces;     /* borrowed from ask.keep: {"a function's whole name": "its namespace"} */
     int store, summary; /* -1: not given */
 };
 
@@ -52,6 +54,7 @@ static const struct field fields[] = {
     {"reasoning", FIELD_FIELDS, 0, 0, 0, NULL, reasoning_fields},
     {"metadata", FIELD_VALUE, AT(metadata), 0, 0, NULL, NULL},
     {"request_id", FIELD_STRING, AT(request_id), 0, 0, NULL, NULL},
+    {"client_metadata", FIELD_HINT, 0, 0, 0, NULL, NULL}, /* Codex's */
     {"service_tier", FIELD_ONLY, 0, 0, 0, "\"auto\"|\"default\"", NULL},
     {"truncation", FIELD_ONLY, 0, 0, 0, "\"disabled\"", NULL},
     {"background", FIELD_ONLY, 0, 0, 0, "false", NULL},
@@ -82,19 +85,76 @@ static const struct field tool_fields[] = {
 };
 #undef AT
 
-static int read_tools(struct ask *a, const json_t *v, struct wrong *w)
+/* A function; space: the namespace that it is in, or NULL. The model knows one name of both, which
+ * a->keep's "spaces" takes apart again. */
+static int read_function(struct request *q, const json_t *v, const char *where, const json_t *space,
+                         struct wrong *w)
+{
+    struct ask *a = &q->ask;
+    struct tool t = {0};
+    char name[2 * TOOL_NAME_MAX + 8];
+    if (!json_is_object(v))
+        return wrong_value(w, where, v, "an object with type and name");
+    if (fields_read(tool_fields, v, where, &t, w))
+        return -w->e.code;
+    if (space && t.name) {
+        snprintf(name, sizeof name, "%.*s" ITEM_SPACE_END "%.*s", TOOL_NAME_MAX,
+                 json_string_value(space), TOOL_NAME_MAX, t.name);
+        t.name = name;
+    }
+    if (ask_tool(a, t.name, t.description, t.parameters, where, w) ||
+        (t.strict && ask_strict(a, w)))
+        return -w->e.code;
+    if (space && json_object_set(q->spaces, name, (json_t *)space))
+        return WRONG(w, E_NOMEM, "", "no memory for the tools");
+    return 0;
+}
+
+struct space {
+    const json_t *name, *tools;
+};
+#define AT(member) offsetof(struct space, member)
+static const struct field space_fields[] = {
+    {"type", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"name", FIELD_VALUE, AT(name), 0, 0, NULL, NULL},
+    {"description", FIELD_HINT, 0, 0, 0, NULL, NULL},
+    {"tools", FIELD_VALUE, AT(tools), 0, 0, NULL, NULL},
+    {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
+};
+#undef AT
+
+static int read_space(struct request *q, const json_t *v, const char *where, struct wrong *w)
+{
+    struct space s = {0};
+    if (fields_read(space_fields, v, where, &s, w))
+        return -w->e.code;
+    if (!json_is_string(s.name) || !json_string_length(s.name))
+        return wrong_member(w, where, "name", s.name, "a string, not empty");
+    if (!json_is_array(s.tools))
+        return wrong_member(w, where, "tools", s.tools, "an array of functions");
+    for (size_t i = 0; i < json_array_size(s.tools); i++) {
+        char at[96];
+        snprintf(at, sizeof at, "%s.tools[%zu]", where, i);
+        if (read_function(q, json_array_get(s.tools, i), at, s.name, w))
+            return -w->e.code;
+    }
+    return 0;
+}
+
+/* A search of the web is OpenAI's to offer: the model is not told of it, and so asks for none. */
+static int read_tools(struct request *q, const json_t *v, struct wrong *w)
 {
     if (!json_is_array(v))
         return wrong_value(w, "tools", v, "an array");
     for (size_t i = 0; i < json_array_size(v); i++) {
-        struct tool t = {0};
+        const json_t *tool = json_array_get(v, i);
+        const char *type = json_string_value(json_object_get(tool, "type"));
         char where[48];
         snprintf(where, sizeof where, "tools[%zu]", i);
-        if (!json_is_object(json_array_get(v, i)))
-            return wrong_value(w, where, json_array_get(v, i), "an object with type and name");
-        if (fields_read(tool_fields, json_array_get(v, i), where, &t, w) ||
-            ask_tool(a, t.name, t.description, t.parameters, where, w) ||
-            (t.strict && ask_strict(a, w)))
+        if (type && strcmp(type, "web_search") == 0)
+            continue;
+        if (type && strcmp(type, "namespace") == 0 ? read_space(q, tool, where, w)
+                                                   : read_function(q, tool, where, NULL, w))
             return -w->e.code;
     }
     return 0;
@@ -141,8 +201,9 @@ static int read_input(struct request *q, struct kept *responses, struct wrong *w
     json_t *items = NULL;
     if (q->previous ? items_before(responses, q->previous, &items, w) : !(items = json_array()))
         return w->e.code ? -w->e.code : WRONG(w, E_NOMEM, "", "no memory for the input");
-    q->ask.keep = json_pack("{s:o, s:b, s:b}", "items", items, "store", q->store != 0, "summary",
-                            q->summary >= 0);
+    q->ask.keep = json_pack("{s:o, s:b, s:b, s:{}}", "items", items, "store", q->store != 0,
+                            "summary", q->summary >= 0, "spaces");
+    q->spaces = json_object_get(q->ask.keep, "spaces");
     if (!q->ask.keep)
         return WRONG(w, E_NOMEM, "", "no memory for the input");
     if (items_add(responses, q->input, items, w))
@@ -155,7 +216,7 @@ static int read_input(struct request *q, struct kept *responses, struct wrong *w
 static int read_rest(struct request *q, struct wrong *w)
 {
     struct ask *a = &q->ask;
-    if ((q->tools && read_tools(a, q->tools, w)) ||
+    if ((q->tools && read_tools(q, q->tools, w)) ||
         (q->tool_choice && openai_tool_choice(a, q->tool_choice, w)) ||
         (q->format && openai_format(a, q->format, false, w)) ||
         (q->include && read_include(a, q->include, w)) ||
