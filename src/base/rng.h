@@ -1,12 +1,12 @@
 /* Random numbers that are a function of (seed, counter): no state, so that the number used for the
- * token at a position does not depend on how many steps led there (engine.md, Drafts). */
+ * token at a position does not depend on how many steps led there (docs/numerics.md, Drafts). */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
 #include <stdint.h>
 
 /* splitmix64: adds the golden-ratio increment, then the finaliser of Steele, Lea and Flood (2014).
- * The n-gram hash (model.md, PLE) uses exactly this function. */
+ * Multipliers of the n-gram hash are made by exactly this function (store/ngram.c). */
 static inline uint64_t rng_splitmix64(uint64_t v)
 {
     v += 0x9E3779B97F4A7C15u;

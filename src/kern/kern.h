@@ -190,7 +190,7 @@ struct kern {
     /* x = exp(x - max), in place; returns their sum (16 lanes). x <= max. 0 below e^-87.33. */
     float (*exp_sum)(float *x, float max, int n);
 
-    /* One token of one value head; from, to [dk][dv], to may be from. model.md, Gated DeltaNet:
+    /* One token of one value head; from, to [dk][dv], to may be from. Gated DeltaNet:
      *   st = decay * from;  m = st^T k;  delta = beta * (v - m);  to = st + k delta^T;  y = to^T q
      * both sums by fused multiply-adds over ascending key dims. */
     void (*delta_step)(const float *from, float *to, const struct kern_delta *d);

@@ -30,9 +30,8 @@ enum device_phase {
 };
 const char *device_phase_name(enum device_phase p); /* "embed", ... */
 
-enum {
-    COUNTER_BITS_MAX = 5
-}; /* arrays by bits are indexed by 2, 3, 4; entries 0 and 1 are empty */
+/* Arrays by bits are indexed by 2, 3, 4; entries 0 and 1 are empty. */
+enum { COUNTER_BITS_MAX = 5 };
 
 /* Of one record layer. */
 struct layer_counters {

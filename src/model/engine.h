@@ -82,18 +82,19 @@ enum engine_reads { ENGINE_READS_AUTO, ENGINE_READS_URING, ENGINE_READS_PREAD };
  * engines that stream; the reference ignores it, and none of it changes a bit of what is computed
  * but miss_bits and cut_weak. */
 struct engine_options {
-    int expert_bits; /* 4 (0 means 4), 3 or 2: precision of routed experts; the runner
-                                       turns 0 into the best that the store has */
-    int mtp_norm;    /* -1: as the config says; else enum mtp_norm */
-    bool drafts;     /* keep the draft head's cache up to date */
+    /* Precision of routed experts: 4 (0 means 4), 3 or 2; the runner turns 0 into the best that the
+     * store has. */
+    int expert_bits;
+    int mtp_norm;                   /* -1: as the config says; else enum mtp_norm */
+    bool drafts;                    /* keep the draft head's cache up to date */
     const struct observer *observe; /* or NULL; borrowed until close */
     int threads;                    /* 0: one for each processor */
-    int ctx, n_sequences;           /* memory is set aside for so many sequences of ctx tokens;
-                                       0: what the caller opens, one */
-    uint64_t memory;                /* bytes for all; 0: what the machine has, less headroom */
-    uint64_t beside;                /* of these, what the caller takes for itself */
-    uint64_t pool_bytes;            /* for expert slots; 0: what is left of memory */
-    int pool_slots;                 /* the same as a number; at most one of the two is given */
+    /* Memory is set aside for so many sequences of ctx tokens; 0: what the caller opens, one. */
+    int ctx, n_sequences;
+    uint64_t memory;        /* bytes for all; 0: what the machine has, less headroom */
+    uint64_t beside;        /* of these, what the caller takes for itself */
+    uint64_t pool_bytes;    /* for expert slots; 0: what is left of memory */
+    int pool_slots;         /* the same as a number; at most one of the two is given */
     uint64_t device_memory; /* bytes of the memory of a GPU; 0: what its driver would give */
     enum engine_host host_experts;
     enum engine_pool pool;

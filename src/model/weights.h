@@ -1,5 +1,6 @@
 /* The model's weights as an engine wants them: every tensor found, its shape checked, under the
- * word that model.md uses. Owns no tensor data; all pointers are borrowed from the source.
+ * word that the equations use (src/reference/). Owns no tensor data; all pointers are borrowed from
+ * the source.
  *
  * A source is anything that finds tensors by canonical name: a store, or (in tests) a
  * checkpoint. */

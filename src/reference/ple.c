@@ -2,8 +2,9 @@
  *
  *   E      = the rows of the n-grams that end in this token, concatenated           [ple_dim]
  *   key    = rms(W_key E) per stream,  value = W_value E,  query = rms(hyper) per stream
- *   dot_g  = key_g . query_g / sqrt(h);  gate_g = sign(dot_g) * sqrt(max(|dot_g|, 1e-6)), sign(0) =
- *   0 gv_g   = sigmoid(gate_g) * value
+ *   dot_g  = key_g . query_g / sqrt(h)
+ *   gate_g = sign(dot_g) * sqrt(max(|dot_g|, 1e-6)), sign(0) = 0
+ *   gv_g   = sigmoid(gate_g) * value
  *   n      = rms(gv) per stream
  *   out    = gv + silu(conv(n)): depthwise, tap i of k reads n at t - ngram_size * (k-1-i) */
 #include <math.h>

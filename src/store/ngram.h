@@ -1,4 +1,11 @@
-/* The hashed n-gram table's constants and row ids. model.md, "PLE: hashed n-gram embedding". */
+/* The hashed n-gram table's constants and row ids. The n-gram of size 2, 3, .. that ends at a
+ * position has heads_per_ngram rows, one in the range of each of its heads:
+ *
+ *   hash = token[pos] * mult[0] ^ token[pos-1] * mult[1] ^ ..     size terms
+ *   row  = offset[head] + hash % size[head]
+ *
+ * Of the tokens before it an end-of-text one and all in front of that count as end of text, and so
+ * does what would lie in front of the start. */
 #ifndef STORE_NGRAM_H
 #define STORE_NGRAM_H
 
