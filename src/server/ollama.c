@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "server/asks.h"
 #include "server/server_inside.h"
-#include "text/chat.h"
 
 #define LATEST ":latest"
 
@@ -264,13 +263,11 @@ static const struct field show_fields[] = {
 /* What the model's template can show. */
 static json_t *capabilities(const struct server *s)
 {
-    struct chat_can can = {0};
+    const bool ready = atomic_load(&s->ready);
     json_t *list = json_pack("[s]", "completion");
-    if (atomic_load(&s->ready) && s->model->chat)
-        chat_can(s->model->chat, &can);
-    if (can.tools)
+    if (ready && s->can.tools)
         json_array_append_new(list, json_string("tools"));
-    if (can.thinking)
+    if (ready && s->can.thinking)
         json_array_append_new(list, json_string("thinking"));
     return list;
 }

@@ -220,6 +220,8 @@ struct ask_defaults server_defaults(struct server *s)
 int server_ready(struct server *s, struct model *m, struct err *e)
 {
     s->model = m;
+    if (m->chat)
+        chat_can(m->chat, &s->can);
     if (guides_open(m, &s->guides, e) || schedule_open(m, &s->o.schedule, &s->schedule, e) ||
         meter_open(s->schedule, &s->meter, e))
         return -e->code;

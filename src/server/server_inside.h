@@ -13,6 +13,7 @@
 #include "server/preparer.h"
 #include "server/reply.h"
 #include "server/server.h"
+#include "text/chat.h"
 
 struct server {
     struct server_options o;
@@ -24,6 +25,7 @@ struct server {
     struct pump *pump;
     struct preparer *preparer;
     struct model *model;       /* borrowed; set before `schedule` */
+    struct chat_can can;       /* what its template shows; read once `ready` */
     struct schedule *schedule; /* owned */
     struct meter *meter;       /* owned; of `schedule` */
     struct guides *guides;     /* owned */
