@@ -8,7 +8,7 @@
 
 struct values {
     bool loud;
-    const char *name;
+    const char *name, *from;
     int64_t count;
     double share;
     struct flag_list list;
@@ -21,7 +21,7 @@ static const struct command sample = {"sample", "FILE [FILE2]", "a command of th
 /* Parses words (NULL at the end) as `sample` would. */
 static int parse(const char *const *words, struct values *v, struct flags *f, struct err *e)
 {
-    static struct flag flag[8];
+    static struct flag flag[9];
     int n = 0;
     while (words[n])
         n++;
@@ -33,6 +33,7 @@ static int parse(const char *const *words, struct values *v, struct flags *f, st
     flag[4] = (struct flag){"list", FLAG_LIST, &v->list, "X", "many times", 0, 0};
     flag[5] = (struct flag){"size", FLAG_SIZE, &v->size, "SIZE", "how big", 1000, 1e13};
     flag[6] = (struct flag){"word", FLAG_WORD, &v->word, "one|two|three", "which", 0, 0};
+    flag[7] = (struct flag){"from", FLAG_STRING, &v->from, "FILE", "where", 0, 0};
     *f = (struct flags){.command = &sample, .flag = flag, .min_args = 1, .max_args = 2};
     *e = (struct err){0};
     return flags_parse(f, n, (char **)(uintptr_t)words, e);
@@ -75,6 +76,8 @@ static void test_refusals(void **state)
         {{"sample", "a", "-l"}, "flags have two dashes"},
         {{"sample", "a", "--loud=1"}, "--loud takes no value"},
         {{"sample", "a", "--name"}, "--name wants a value (NAME)"},
+        {{"sample", "a", "--from", ""}, "sample: --from is empty, want FILE"},
+        {{"sample", "a", "--from="}, "sample: --from is empty, want FILE"},
         {{"sample", "a", "--count", "101"}, "whole number from 0 to 100, found '101'"},
         {{"sample", "a", "--count", "7x"}, "found '7x'"},
         {{"sample", "a", "--count="}, "found ''"},

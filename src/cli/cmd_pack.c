@@ -174,8 +174,6 @@ static int pack_source(const char *source, const struct wish *w, const struct lo
     struct pack_report r;
     struct plan *p;
     char *dir = NULL;
-    if (w->output && !*w->output)
-        return ERR(e, E_ARG, "pack: --output is empty, want a directory");
     int rc = parse_norms(w->norms, &choices.norms, e);
     if (!rc)
         rc = plan_open(source, &choices, &p, e);

@@ -155,6 +155,18 @@ static int set_word(const struct flags *f, const struct flag *g, const char *val
     return 0;
 }
 
+/* Where a path is wanted, none is a mistake, mostly of a script whose variable is not set; the system
+ * would only say that there is no such file, of no name. */
+static int set_string(const struct flags *f, const struct flag *g, const char *value, struct err *e)
+{
+    static const char *const paths[] = {"FILE", "DIR", "PATH|none"};
+    for (size_t i = 0; !*value && i < sizeof paths / sizeof paths[0]; i++)
+        if (strcmp(g->meta, paths[i]) == 0)
+            return ERR(e, E_ARG, "%s: --%s is empty, want %s", f->command->name, g->name, g->meta);
+    *(const char **)g->to = value;
+    return 0;
+}
+
 int flags_set(const struct flags *f, const struct flag *g, const char *value, struct err *e)
 {
     switch (g->type) {
@@ -169,8 +181,7 @@ int flags_set(const struct flags *f, const struct flag *g, const char *value, st
     case FLAG_WORD:
         return set_word(f, g, value, e);
     default:
-        *(const char **)g->to = value;
-        return 0;
+        return set_string(f, g, value, e);
     }
 }
 
@@ -225,7 +236,7 @@ int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
         } else if (f->n_args >= f->max_args) {
             rc = ERR(e, E_ARG, "%s: '%s' is one argument too many; usage: cherenkov %s %s",
                      f->command->name, a, f->command->name, f->command->args);
-        } else if (f->n_args == 0 && f->min_args > 0 && !*a) {
+        } else if (f->n_args == 0 && !*a) {
             rc = ERR(e, E_ARG, "%s: the first argument is empty; usage: cherenkov %s %s",
                      f->command->name, f->command->name, f->command->args);
         } else {
