@@ -155,8 +155,8 @@ static int set_word(const struct flags *f, const struct flag *g, const char *val
     return 0;
 }
 
-/* Where a path is wanted, none is a mistake, mostly of a script whose variable is not set; the system
- * would only say that there is no such file, of no name. */
+/* Where a path is wanted, none is a mistake, mostly of a script whose variable is not set; the
+ * system would only say that there is no such file, of no name. */
 static int set_string(const struct flags *f, const struct flag *g, const char *value, struct err *e)
 {
     static const char *const paths[] = {"FILE", "DIR", "PATH|none"};
