@@ -35,11 +35,8 @@ static int batch_of_rows(struct cpu *g, const struct row *rows, int R, struct ba
     if (rc)
         return rc;
     p->used = p->rows ? p->used : 0;
-    if (p->used + R > ENGINE_ROWS_MAX)
-        return ERR(e, E_LIMIT,
-                   "a step of %d rows: %d of other sequences are pending, commit them "
-                   "first (%d rows of an engine may be)",
-                   R, p->rows, ENGINE_ROWS_MAX);
+    if (engine_pending_check(R, p->used, p->rows, e))
+        return -e->code;
     *b = (struct batch){.at = m->at, .R = R, .segments = m->segments, .pending = p->used, .il = -1};
     for (int r = 0; r < R; r++) {
         struct sequence *s = rows[r].seq;
@@ -60,8 +57,8 @@ static int batch_of_tokens(struct cpu *g, struct sequence *s, const int32_t *tok
                            struct batch *b, struct err *e)
 {
     struct scratch *m = &g->scratch;
-    if (n < 1 || n > g->base.chunk)
-        return ERR(e, E_ARG, "a prefill of %d tokens: want 1 to %d", n, g->base.chunk);
+    if (engine_prefill_check(&g->base, n, e))
+        return -e->code;
     *b = (struct batch){
         .at = m->at, .R = n, .segments = m->segments, .n_segments = 1, .prefill = true, .il = -1};
     b->segments[0] = (struct segment){s, 0, n};

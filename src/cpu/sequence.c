@@ -64,8 +64,8 @@ int cpu_sequence_open(struct engine *base, int ctx, struct sequence **out, struc
     struct cpu *g = (struct cpu *)base;
     const struct config *c = &base->weights->config;
     struct err why = {0};
-    if (ctx < 1 || ctx > c->max_pos)
-        return ERR(e, E_ARG, "a context of %d tokens: this model takes 1 to %d", ctx, c->max_pos);
+    if (engine_ctx_check(c, ctx, e))
+        return -e->code;
 
     struct layer_state *layers = mem_zalloc((size_t)c->n_layers + 1, sizeof *layers);
     struct sequence *s = mem_zalloc(1, sizeof *s);
@@ -171,8 +171,8 @@ int cpu_sequence_commit(struct engine *base, struct sequence *s, int n, struct e
     struct cpu *g = (struct cpu *)base;
     const struct config *c = &g->weights.config;
     size_t wide = (size_t)c->S * c->h, first = (size_t)s->first * wide;
-    if (n < 0 || n > s->pending)
-        return ERR(e, E_ARG, "commit of %d rows: %d are pending", n, s->pending);
+    if (engine_commit_check(n, s->pending, e))
+        return -e->code;
     if (n) {
         keep_rows(g, s, n);
         if (n < s->pending)

@@ -73,11 +73,8 @@ int gpu_batch_of_rows(struct gpu *g, const struct row *rows, int R, struct batch
     if (rc)
         return rc;
     p->used = p->rows ? p->used : 0;
-    if (p->used + R > ENGINE_ROWS_MAX)
-        return ERR(e, E_LIMIT,
-                   "a step of %d rows: %d of other sequences are pending, commit them "
-                   "first (%d rows of an engine may be)",
-                   R, p->rows, ENGINE_ROWS_MAX);
+    if (engine_pending_check(R, p->used, p->rows, e))
+        return -e->code;
     batch_of(g, &g->host.tables[0], b);
     b->R = R;
     b->pending = p->used;
@@ -99,8 +96,8 @@ int gpu_batch_of_rows(struct gpu *g, const struct row *rows, int R, struct batch
 int gpu_batch_of_tokens(struct gpu *g, struct sequence *s, const int32_t *tokens, int n,
                         struct batch *b, struct err *e)
 {
-    if (n < 1 || n > g->base.chunk)
-        return ERR(e, E_ARG, "a prefill of %d tokens: want 1 to %d", n, g->base.chunk);
+    if (engine_prefill_check(&g->base, n, e))
+        return -e->code;
     batch_of(g, &g->host.tables[0], b);
     b->R = n;
     b->prefill = true;

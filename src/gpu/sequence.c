@@ -80,8 +80,8 @@ int gpu_sequence_open(struct engine *base, int ctx, struct sequence **out, struc
     struct gpu *g = (struct gpu *)base;
     const struct config *c = &base->weights->config;
     struct err why = {0};
-    if (ctx < 1 || ctx > c->max_pos)
-        return ERR(e, E_ARG, "a context of %d tokens: this model takes 1 to %d", ctx, c->max_pos);
+    if (engine_ctx_check(c, ctx, e))
+        return -e->code;
 
     struct sequence *s = mem_zalloc(1, sizeof *s);
     int32_t *tokens = mem_array((size_t)ctx, sizeof *tokens);
@@ -189,8 +189,8 @@ static int commit_aside(struct gpu *g, struct sequence *s, int n, struct err *e)
 int gpu_sequence_commit(struct engine *base, struct sequence *s, int n, struct err *e)
 {
     struct gpu *g = (struct gpu *)base;
-    if (n < 0 || n > s->pending)
-        return ERR(e, E_ARG, "commit of %d rows: %d are pending", n, s->pending);
+    if (engine_commit_check(n, s->pending, e))
+        return -e->code;
     if (n) {
         int rc = commit_aside(g, s, n, e);
         if (rc)

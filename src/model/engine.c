@@ -58,10 +58,27 @@ int engine_sizes_resolve(const struct config *c, const struct engine_options *o,
     return 0;
 }
 
+int engine_ctx_check(const struct config *c, int ctx, struct err *e)
+{
+    if (ctx < 1 || ctx > c->max_pos)
+        return ERR(e, E_ARG, "a context of %d tokens: this model takes 1 to %d", ctx, c->max_pos);
+    return 0;
+}
+
 int engine_rows_check(int R, struct err *e)
 {
     if (R < 1 || R > ENGINE_ROWS_MAX)
         return ERR(e, E_ARG, "a step of %d rows: want 1 to %d", R, ENGINE_ROWS_MAX);
+    return 0;
+}
+
+int engine_pending_check(int R, int used, int pending, struct err *e)
+{
+    if (used + R > ENGINE_ROWS_MAX)
+        return ERR(e, E_LIMIT,
+                   "a step of %d rows: %d of other sequences are pending, commit them "
+                   "first (%d rows of an engine may be)",
+                   R, pending, ENGINE_ROWS_MAX);
     return 0;
 }
 
@@ -81,6 +98,20 @@ int engine_row_check(const struct row_check *c, struct err *e)
     if (row->token < 0 || row->token >= c->vocab)
         return ERR(e, E_ARG, "row %d: token %d is not in the vocabulary of %d", c->r, row->token,
                    c->vocab);
+    return 0;
+}
+
+int engine_prefill_check(const struct engine *g, int n, struct err *e)
+{
+    if (n < 1 || n > g->chunk)
+        return ERR(e, E_ARG, "a prefill of %d tokens: want 1 to %d", n, g->chunk);
+    return 0;
+}
+
+int engine_commit_check(int n, int pending, struct err *e)
+{
+    if (n < 0 || n > pending)
+        return ERR(e, E_ARG, "commit of %d rows: %d are pending", n, pending);
     return 0;
 }
 

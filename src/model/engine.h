@@ -192,8 +192,13 @@ int engine_options_resolve(const struct config *c, const struct engine_options *
 int engine_sizes_resolve(const struct config *c, const struct engine_options *o,
                          struct engine_options *out, struct err *e);
 
-/* What a step asks of its rows, in the same words by every engine. E_ARG or E_LIMIT says which. */
+/* What may be asked of an engine, in the same words by every engine: E_ARG or E_LIMIT says what is
+ * wrong. The tokens that a sequence is opened for; the rows of a step. */
+int engine_ctx_check(const struct config *c, int ctx, struct err *e);
 int engine_rows_check(int R, struct err *e);
+/* For engines that keep what pending rows did for all sequences together: places of ENGINE_ROWS_MAX
+ * that are used, and rows that are pending. */
+int engine_pending_check(int R, int used, int pending, struct err *e);
 /* Row r is the nth row of a sequence that holds len committed tokens of ctx and has rows pending;
  * own: it belongs to the engine. */
 struct row_check {
@@ -203,8 +208,10 @@ struct row_check {
     int pending, len, ctx, vocab;
 };
 int engine_row_check(const struct row_check *c, struct err *e);
+int engine_prefill_check(const struct engine *g, int n, struct err *e);
+int engine_commit_check(int n, int pending, struct err *e);
 
-/* The same of what engine_ops.draft asks. E_UNSUPPORTED or E_ARG says what is wrong. */
+/* The same of what engine_ops.draft asks; E_UNSUPPORTED too. */
 struct draft_check {
     bool drafts; /* the engine was opened with them */
     int depth;

@@ -83,8 +83,8 @@ int sequence_open(struct engine *base, int ctx, struct sequence **out, struct er
 {
     struct reference *g = (struct reference *)base;
     const struct config *c = &base->weights->config;
-    if (ctx < 1 || ctx > c->max_pos)
-        return ERR(e, E_ARG, "a context of %d tokens: this model takes 1 to %d", ctx, c->max_pos);
+    if (engine_ctx_check(c, ctx, e))
+        return -e->code;
 
     struct layer_state *layers = mem_zalloc((size_t)c->n_layers + 1, sizeof *layers);
     struct sequence *s = mem_zalloc(1, sizeof *s);
@@ -159,8 +159,8 @@ void sequence_enter(struct sequence *s)
 int sequence_commit(struct engine *g, struct sequence *s, int n, struct err *e)
 {
     const struct config *c = &g->weights->config;
-    if (n < 0 || n > s->pending)
-        return ERR(e, E_ARG, "commit of %d rows: %d are pending", n, s->pending);
+    if (engine_commit_check(n, s->pending, e))
+        return -e->code;
     for (int il = 0; il < c->n_layers; il++)
         if (!c->attention[il])
             deltanet_commit(c, &s->layers[il].deltanet, n);
