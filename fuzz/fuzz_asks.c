@@ -43,9 +43,9 @@ static int read_as(unsigned api, struct ask *a, struct wrong *w)
     case 2:
         return anthropic_ask(a, api & 8, w);
     case 3:
-        return ollama_ask_chat(a, 4096, &empty, w);
+        return ollama_ask_chat(a, &empty, w);
     default:
-        return ollama_ask_generate(a, 4096, &empty, w);
+        return ollama_ask_generate(a, &empty, w);
     }
 }
 

@@ -26,9 +26,8 @@ int openai_tools(struct ask *a, const json_t *v, struct wrong *w);
 /* anthropic_ask.c. counts: only its tokens are asked for. */
 int anthropic_ask(struct ask *a, bool counts, struct wrong *w);
 
-/* ollama_ask.c. ctx: the most tokens there can be; 0: not known yet. *empty: there is nothing to
- * answer; the client only wants the model to be loaded. */
-int ollama_ask_chat(struct ask *a, int ctx, bool *empty, struct wrong *w);
-int ollama_ask_generate(struct ask *a, int ctx, bool *empty, struct wrong *w);
+/* ollama_ask.c. *empty: there is nothing to answer; the client wants the model to be loaded. */
+int ollama_ask_chat(struct ask *a, bool *empty, struct wrong *w);
+int ollama_ask_generate(struct ask *a, bool *empty, struct wrong *w);
 
 #endif

@@ -80,13 +80,11 @@ static void answer(struct server *s, struct exchange *x, bool chat)
     struct wrong w = {0};
     struct ask a;
     bool empty;
-    const int ctx = atomic_load(&s->ready) ? s->model->ctx : 0;
     json_t *body = api_body(x);
     if (!body)
         return;
     ask_init(&a, body);
-    const int rc =
-        chat ? ollama_ask_chat(&a, ctx, &empty, &w) : ollama_ask_generate(&a, ctx, &empty, &w);
+    const int rc = chat ? ollama_ask_chat(&a, &empty, &w) : ollama_ask_generate(&a, &empty, &w);
     if (rc)
         api_fail(x, &w);
     else if (api_model(s, x, a.model)) {

@@ -11,7 +11,7 @@ struct fields_of_request {
     struct ask ask;
     const json_t *messages, *tools, *format, *think, *stop;
     const char *prompt, *system;
-    int64_t predict, ctx;
+    int64_t predict;
     bool raw;
 };
 
@@ -19,7 +19,6 @@ struct fields_of_request {
 #define A(member)  offsetof(struct fields_of_request, ask.member)
 static const struct field option_fields[] = {
     {"num_predict", FIELD_INT, AT(predict), -2, INT32_MAX, NULL, NULL},
-    {"num_ctx", FIELD_INT, AT(ctx), 1, INT32_MAX, NULL, NULL},
     {"temperature", FIELD_REAL, A(temperature), 0, 100, NULL, NULL},
     {"top_k", FIELD_INT, A(top_k), 0, INT32_MAX, NULL, NULL},
     {"top_p", FIELD_REAL, A(top_p), 0, 1, NULL, NULL},
@@ -35,6 +34,7 @@ static const struct field option_fields[] = {
     {"mirostat", FIELD_ONLY, 0, 0, 0, "0", NULL},
     {"penalize_newline", FIELD_ONLY, 0, 0, 0, "true", NULL},
     /* How to load the model: that was decided when the server was started. */
+    {"num_ctx", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"num_keep", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"num_batch", FIELD_HINT, 0, 0, 0, NULL, NULL},
     {"num_gpu", FIELD_HINT, 0, 0, 0, NULL, NULL},
@@ -107,8 +107,7 @@ static int read_format(struct ask *a, const json_t *v, struct wrong *w)
     return 0;
 }
 
-static int read_common(struct fields_of_request *q, const struct field *table, int ctx,
-                       struct wrong *w)
+static int read_common(struct fields_of_request *q, const struct field *table, struct wrong *w)
 {
     struct ask *a = &q->ask;
     a->stream = true; /* here that is the default */
@@ -116,10 +115,6 @@ static int read_common(struct fields_of_request *q, const struct field *table, i
     q->predict = PREDICT_UNSAID;
     if (fields_read(table, a->body, "", q, w))
         return -w->e.code;
-    if (q->ctx > ctx && ctx)
-        return WRONG(w, E_LIMIT, "options.num_ctx",
-                     "options.num_ctx: this server was started for %d tokens, found %lld", ctx,
-                     (long long)q->ctx);
     if (q->predict == 0)
         return WRONG(w, E_FORMAT, a->max_field,
                      "%s: want 1 or more tokens, or -1 or -2: until the context is full, found 0",
@@ -167,10 +162,10 @@ static json_t *convert_one(const json_t *m, const char *place, struct wrong *w)
     return out;
 }
 
-int ollama_ask_chat(struct ask *a, int ctx, bool *empty, struct wrong *w)
+int ollama_ask_chat(struct ask *a, bool *empty, struct wrong *w)
 {
     struct fields_of_request q = {.ask = *a};
-    int rc = read_common(&q, chat_fields, ctx, w);
+    int rc = read_common(&q, chat_fields, w);
     *a = q.ask;
     if (!rc && q.messages && !json_is_array(q.messages))
         rc = wrong_value(w, "messages", q.messages, "an array");
@@ -192,10 +187,10 @@ int ollama_ask_chat(struct ask *a, int ctx, bool *empty, struct wrong *w)
     return rc ? rc : ask_check(a, w);
 }
 
-int ollama_ask_generate(struct ask *a, int ctx, bool *empty, struct wrong *w)
+int ollama_ask_generate(struct ask *a, bool *empty, struct wrong *w)
 {
     struct fields_of_request q = {.ask = *a};
-    const int rc = read_common(&q, generate_fields, ctx, w);
+    const int rc = read_common(&q, generate_fields, w);
     *a = q.ask;
     *empty = !rc && (!q.prompt || !*q.prompt);
     a->prompt_field = "prompt";
