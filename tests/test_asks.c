@@ -221,6 +221,19 @@ static void test_tools_and_formats(void **state)
     take(OLLAMA_CHAT, "{" HI ", 'options': {'num_ctx': 131072}, 'keep_alive': '5m'}", &a);
     assert_false(empty);
     ask_free(&a);
+    /* ollama-ai-provider-v2 has these outside options, which win. */
+    take(OLLAMA_CHAT,
+         "{" HI ", 'max_output_tokens': 7, 'temperature': 0.5, 'top_p': 0.25, 'options':"
+         " {'temperature': 0.125}, 'tool_choice': 'required', 'tools': [{'type': 'function',"
+         " 'function': {'name': 'f'}}]}",
+         &a);
+    assert_true(a.max_tokens == 7 && a.temperature == 0.125 && a.top_p == 0.25);
+    assert_string_equal(a.max_field, "max_output_tokens");
+    assert_int_equal(a.tool_choice, ASK_TOOLS_REQUIRED);
+    ask_free(&a);
+    take(OLLAMA_CHAT, "{" HI ", 'max_output_tokens': 7, 'options': {'num_predict': 9}}", &a);
+    assert_int_equal(a.max_tokens, 9);
+    ask_free(&a);
     take(OLLAMA_CHAT, "{'model': 'm'}", &a);
     assert_true(empty && a.stream);
     ask_free(&a);

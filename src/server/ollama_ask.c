@@ -1,4 +1,5 @@
 /* Requests in Ollama's form: see asks.h. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,10 @@ struct fields_of_request {
     const json_t *messages, *tools, *format, *think, *stop;
     const char *prompt, *system;
     int64_t predict;
+    /* Of a chat, beside options, which win: as clients have them that know other APIs too. */
+    const json_t *tool_choice;
+    int64_t max_tokens;        /* 0: not given */
+    double temperature, top_p; /* NAN: not given */
     bool raw;
 };
 
@@ -64,6 +69,10 @@ static const struct field chat_fields[] = {
     COMMON,
     {"messages", FIELD_VALUE, AT(messages), 0, 0, NULL, NULL},
     {"tools", FIELD_VALUE, AT(tools), 0, 0, NULL, NULL},
+    {"tool_choice", FIELD_VALUE, AT(tool_choice), 0, 0, NULL, NULL},
+    {"max_output_tokens", FIELD_INT, AT(max_tokens), 1, INT32_MAX, NULL, NULL},
+    {"temperature", FIELD_REAL, AT(temperature), 0, 100, NULL, NULL},
+    {"top_p", FIELD_REAL, AT(top_p), 0, 1, NULL, NULL},
     {NULL, FIELD_HINT, 0, 0, 0, NULL, NULL},
 };
 static const struct field generate_fields[] = {
@@ -162,10 +171,26 @@ static json_t *convert_one(const json_t *m, const char *place, struct wrong *w)
     return out;
 }
 
+/* What is said outside options holds where they do not say it. */
+static void take_outer(struct fields_of_request *q)
+{
+    struct ask *a = &q->ask;
+    if (isnan(a->temperature))
+        a->temperature = q->temperature;
+    if (isnan(a->top_p))
+        a->top_p = q->top_p;
+    if (q->max_tokens && q->predict == PREDICT_UNSAID) {
+        a->max_tokens = q->max_tokens;
+        a->max_field = "max_output_tokens";
+    }
+}
+
 int ollama_ask_chat(struct ask *a, bool *empty, struct wrong *w)
 {
-    struct fields_of_request q = {.ask = *a};
+    struct fields_of_request q = {.ask = *a, .temperature = NAN, .top_p = NAN};
     int rc = read_common(&q, chat_fields, w);
+    if (!rc)
+        take_outer(&q);
     *a = q.ask;
     if (!rc && q.messages && !json_is_array(q.messages))
         rc = wrong_value(w, "messages", q.messages, "an array");
@@ -184,6 +209,8 @@ int ollama_ask_chat(struct ask *a, bool *empty, struct wrong *w)
     json_decref(list);
     if (!rc && q.tools)
         rc = openai_tools(a, q.tools, w);
+    if (!rc && q.tool_choice)
+        rc = openai_tool_choice(a, q.tool_choice, w);
     return rc ? rc : ask_check(a, w);
 }
 
