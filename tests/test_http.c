@@ -215,6 +215,8 @@ static void test_headers_that_contradict_are_refused(void **state)
         {"Transfer-Encoding: gzip, chunked\r\n", 501},
         {"Transfer-Encoding:\r\n", 501},
         {"Host: y\r\n", 400},
+        {"Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n", 415},
+        {"Content-Encoding: identity\r\nTransfer-Encoding: gzip\r\n", 501},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

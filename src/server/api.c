@@ -21,6 +21,7 @@ static const struct status statuses[] = {
     {405, "invalid_request_error", "method_not_allowed", "invalid_request_error"},
     {409, "conflict_error", "conflict", "invalid_request_error"},
     {413, "invalid_request_error", "request_too_large", "request_too_large"},
+    {415, "invalid_request_error", "unsupported_media_type", "invalid_request_error"},
     {501, "invalid_request_error", "not_implemented", "invalid_request_error"},
     {503, "overloaded_error", "overloaded", "overloaded_error"},
     {500, "server_error", "server_error", "api_error"},

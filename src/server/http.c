@@ -50,7 +50,9 @@ static int start_daemon(struct http *h, struct err *e)
         (unsigned)h->o.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
     return h->daemon ? 0
-                     : ERR(e, E_IO, "cannot start the HTTP server; are there descriptors left?");
+                     : ERR(e, E_IO,
+                           "cannot start the HTTP server: no descriptors, or no memory for its "
+                           "threads, are left");
 }
 
 int http_start(const struct http_options *o, struct http **out, struct err *e)
@@ -200,6 +202,7 @@ static const char *path_of(const char *url)
 struct framing {
     int hosts, lengths, codings;
     const char *coding; /* the last one */
+    const char *packed; /* how the body is compressed; NULL: not at all */
 };
 
 static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char *name,
@@ -213,6 +216,9 @@ static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char
         f->codings++;
         f->coding = value ? value : "";
     }
+    if (strcasecmp(name, "Content-Encoding") == 0 && value && *value &&
+        strcasecmp(value, "identity") != 0)
+        f->packed = value;
     return MHD_YES;
 }
 
@@ -239,6 +245,10 @@ static int check_headers(const struct exchange *x, const char *version, char *wh
     if (f.codings && strcasecmp(f.coding, "chunked") != 0) {
         snprintf(why, room, "Transfer-Encoding: want chunked, found '%.40s'", f.coding);
         return 501;
+    }
+    if (f.packed) {
+        snprintf(why, room, "Content-Encoding: want the body as it is, found '%.40s'", f.packed);
+        return 415;
     }
     const char *length = exchange_header(x, "Content-Length");
     if (length && strtoull(length, NULL, 10) > most) {
