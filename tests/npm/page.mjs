@@ -194,7 +194,7 @@ async function showsErrors() {
     await say(page, 'word '.repeat(5000));
     await ended(page);
     assert.match(await page.textContent('.error'),
-        /too long for the model.*context holds, 4096.*Begin a new one/);
+        /too long for the model.*context holds 4096.*Begin a new one/);
     await page.click('#new');
     const fails = async (fulfil, says) => {
         await page.route(chat, fulfil);
@@ -214,6 +214,12 @@ async function showsErrors() {
         ' failed"}}\n\n' }), /the disk failed/);
     await page.click('text=Retry');
     await page.locator('.answer .text', { hasText: greeting }).waitFor();
+    await page.route('**/v1/models', (r) => r.abort());
+    await page.reload(); // while the server is started again
+    await page.locator('#notice', { hasText: 'cannot be reached' }).waitFor();
+    await page.unroute('**/v1/models');
+    await page.locator('#model', { hasText: 'cherenkov' }).waitFor();
+    assert.ok(await page.locator('#notice').isHidden());
     await page.click('[data-side=sampling]');
     await page.fill('#set-temperature', '3');
     await say(page, 'no');

@@ -137,14 +137,17 @@ narrow.addEventListener('change', () => showSide(usualSide()));
 
 // --- beginning and end ---
 
+const greetAgain = 1000; // milliseconds
+
 async function greet() {
     try {
         byId('model').textContent = (await ask('v1/models')).data[0].id;
         problem('');
         look();
     } catch (e) {
-        if (e.status === 401 && await needKey(e.message)) await greet();
-        else problem(e.message);
+        if (e.status === 401 && await needKey(e.message)) return greet();
+        problem(e.message);
+        if (e.status !== 401) setTimeout(greet, greetAgain); // it may be about to start
     }
 }
 
