@@ -131,7 +131,7 @@ async function responses(url) {
     await refused(client.responses.create({ ...ask, previous_response_id: whole.id }), 400,
         /previous_response_id/);
     await refused(client.responses.create({ ...ask, background: true }), 400, /background/);
-    await refused(client.responses.create({ ...ask, tools: [{ type: 'web_search' }] }), 400,
+    await refused(client.responses.create({ ...ask, tools: [{ type: 'image_generation' }] }), 400,
         /tools\[0\]\.type/);
 
     const long = await client.responses.create({ ...ask, stream: true, ignore_eos: true });
@@ -145,6 +145,8 @@ async function anthropic(url) {
     const client = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 });
     const model = 'cherenkov';
     const ask = { model, max_tokens: 40, temperature: 0, messages: hello };
+    for (const m of await collect(await client.models.list()))
+        assert.deepEqual([m.id, m.type, m.display_name], [model, 'model', model]);
     const whole = await client.messages.create(ask);
     assert.equal(whole.content[0].text, greeting);
     assert.equal(whole.stop_reason, 'end_turn');
