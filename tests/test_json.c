@@ -192,6 +192,50 @@ static void test_no_memory_for_a_long_string(void **state)
     }
 }
 
+/* `{},{},...` takes a hundred times its size; what its thread may take is shared by its parses. */
+static void test_memory_is_bounded(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct buf many = BUF_INIT, text = BUF_INIT;
+    static const char small[] = "{\"a\": [1, 2.5, \"text\", {\"b\": null}]}";
+    json_t *v;
+    buf_puts(&many, "[{}");
+    for (int i = 1; i < 20000; i++)
+        buf_puts(&many, ",{}");
+    buf_putc(&many, ']');
+    json_allow(1 << 20);
+    assert_int_equal(json_parse(buf_str(&many), many.len, "t.json", &v, &e), -E_LIMIT);
+    assert_null(v);
+    assert_non_null(strstr(e.msg, "t.json: its JSON takes more memory than it may"));
+    assert_false(json_starved());
+    err_clear(&e);
+    json_allow(8 << 20);
+    assert_ok(json_parse(buf_str(&many), many.len, "t.json", &v, &e), e);
+    json_decref(v);
+    assert_int_equal(json_parse(buf_str(&many), many.len, "t.json", &v, &e), -E_LIMIT);
+    err_clear(&e);
+    json_allow(8 << 20); /* text, by far the most of a request, takes a few times its size */
+    buf_putc(&text, '"');
+    for (int i = 0; i < 1 << 20; i++)
+        buf_putc(&text, 'a');
+    buf_putc(&text, '"');
+    assert_ok(json_parse(buf_str(&text), text.len, "t.json", &v, &e), e);
+    json_decref(v);
+    for (size_t bytes = 0; bytes < 4000; bytes += 7) { /* wherever it ends, there is no value */
+        json_allow(bytes);
+        err_clear(&e);
+        const int rc = json_parse(small, strlen(small), "t.json", &v, &e);
+        assert_true(rc == 0 ? v && bytes > 500 : rc == -E_LIMIT && !v && bytes < 3000);
+        json_decref(v);
+    }
+    json_allow(SIZE_MAX);
+    assert_ok(json_parse(buf_str(&many), many.len, "t.json", &v, &e), e);
+    json_decref(v);
+    buf_free(&many);
+    buf_free(&text);
+}
+
 /* Values made by hand lack what there was no memory for, without a word. */
 static void test_values_that_lack_something(void **state)
 {
@@ -294,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_long_strings_are_cut_whole),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_no_memory_for_a_long_string),
+        cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_values_that_lack_something),
         cmocka_unit_test(test_reals_are_short),
         cmocka_unit_test(test_reals_read_back),

@@ -259,6 +259,15 @@ static void test_what_is_wrong_is_told_in_each_form(void **state)
     buf_puts(&big, "'}");
     json_decref(aid_ask(&server, "/v1/completions", buf_str(&big), 413));
     buf_free(&big);
+    buf_puts(&big, "{'prompt': 'x', 'logit_bias': [{}");
+    for (int i = 0; i < 2000; i++) /* short enough, but 520 KB as values */
+        buf_puts(&big, ",{}");
+    buf_puts(&big, "]}");
+    v = aid_ask(&server, "/v1/completions", buf_str(&big), 413);
+    assert_non_null(
+        strstr(aid_string(v, "error.message"), "its JSON takes more memory than it may"));
+    json_decref(v);
+    buf_free(&big);
 }
 
 /* It was refused, though a client asks before it shortens a prompt. */

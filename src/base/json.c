@@ -17,6 +17,7 @@ enum {
     LEXER_BYTES = 64, /* of an empty buffer, and what it is ahead of its token */
     NAME_BYTES_MAX = 60,
     NAME_ROOM = NAME_BYTES_MAX + 8,
+    BLOCK_BYTES = 16, /* that an allocation takes besides */
 };
 
 /* What its parser may still have once there is no memory. */
@@ -24,16 +25,36 @@ struct reserve {
     char *at;
     size_t bytes;
     bool spent;
+    bool over; /* it took what it may */
 };
 
 /* Of the thread: the reserve while it parses, and whether an allocation failed. */
 static _Thread_local struct reserve *reserve;
 static _Thread_local bool starved;
+/* And what its parses may take yet. */
+static _Thread_local size_t allowance = SIZE_MAX;
+
+void json_allow(size_t bytes)
+{
+    allowance = bytes;
+}
+
+/* Of a parse alone: values that are made by hand cost no more than what they are made of. */
+static bool may_take(size_t bytes)
+{
+    if (!reserve || allowance == SIZE_MAX)
+        return true;
+    if (bytes > allowance || BLOCK_BYTES > allowance - bytes)
+        reserve->over = true;
+    else
+        allowance -= bytes + BLOCK_BYTES;
+    return !reserve->over;
+}
 
 /* jansson's memory comes from base/mem.h too, so that tests can make it fail. */
 static void *take(size_t bytes)
 {
-    void *p = mem_alloc(bytes);
+    void *p = may_take(bytes) ? mem_alloc(bytes) : NULL;
     if (p)
         return p;
     starved = true;
@@ -159,6 +180,11 @@ static int parse(const char *text, size_t len, size_t flags, const char *where, 
     const bool none = !r.at || starved;
     starved = before;
     mem_free(r.at);
+    if (r.over)
+        return ERR(e, E_LIMIT,
+                   "%s: its JSON takes more memory than it may, for many small values up to a "
+                   "hundred times their text: send fewer, or less at once",
+                   where);
     if (none)
         return ERR(e, E_NOMEM, "%s: no memory to read its JSON", where);
     if (!*out)

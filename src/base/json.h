@@ -20,6 +20,10 @@ bool json_starved(void);
 /* Parses a whole text. Refuses duplicate keys, text behind the value and over-deep nesting; `where`
  * opens the messages. The result is for json_decref. */
 int json_parse(const char *text, size_t len, const char *where, json_t **out, struct err *e);
+/* What this thread's parses from now on may take of memory together, SIZE_MAX: no limit, as at
+ * first. A parse that would take more fails with E_LIMIT, and so do those behind it. All that
+ * jansson asks for counts, given back or not: for `{},{},...` 100 bytes a byte of text. */
+void json_allow(size_t bytes);
 /* The same of a text that we printed: strings may have NUL. */
 int json_parse_own(const char *text, size_t len, const char *where, json_t **out, struct err *e);
 /* json_parse of a file of at most max bytes. */

@@ -129,12 +129,22 @@ void api_fail(struct exchange *x, const struct wrong *w)
     api_refuse(x, api_status(w->e.code), w);
 }
 
+/* JSON of a request may take so much memory, by the longest that a request may be: its own, and
+ * texts of JSON within. */
+static size_t json_max(const struct exchange *x)
+{
+    enum { FACTOR = 16, LEAST = 256 << 10 };
+    const size_t most = exchange_body_max(x);
+    return most < LEAST / FACTOR ? LEAST : most < SIZE_MAX / FACTOR ? most * FACTOR : SIZE_MAX;
+}
+
 json_t *api_body(struct exchange *x)
 {
     struct wrong w = {0};
     json_t *v = NULL;
     const struct buf *body = exchange_body(x);
     char room[96];
+    json_allow(json_max(x));
     (void)json_parse(buf_str(body), body->len, "the request's body", &v, &w.e);
     if (v && !json_is_object(v)) {
         (void)ERR(&w.e, E_FORMAT, "the request's body: want a JSON object, found %s",
@@ -142,7 +152,9 @@ json_t *api_body(struct exchange *x)
         json_decref(v);
         v = NULL;
     }
-    if (!v)
+    if (w.e.code == E_LIMIT)
+        api_refuse(x, 413, &w);
+    else if (!v)
         api_fail(x, &w);
     return v;
 }

@@ -99,6 +99,11 @@ const char *exchange_query(const struct exchange *x, const char *name)
     return MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
+size_t exchange_body_max(const struct exchange *x)
+{
+    return x->http->o.body_max;
+}
+
 const struct buf *exchange_body(const struct exchange *x)
 {
     return &x->body;

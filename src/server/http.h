@@ -73,6 +73,7 @@ const char *exchange_query(const struct exchange *x, const char *name);
 /* The user at the other end of a Unix socket; false: it is none, or nobody knows. */
 bool exchange_peer(const struct exchange *x, unsigned *uid);
 const struct buf *exchange_body(const struct exchange *x);
+size_t exchange_body_max(const struct exchange *x); /* as the server was started */
 /* X-Request-ID: the client's if it sent one of 1..HTTP_ID_MAX letters [A-Za-z0-9_-], else "req-"
  * and 32 hex digits. */
 const char *exchange_id(const struct exchange *x);

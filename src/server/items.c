@@ -221,6 +221,8 @@ static int check_call(const struct item_fields *f, const char *place, struct wro
         n == 0 || (json_parse(json_string_value(f->arguments), n, place, &arguments, &e) == 0 &&
                    json_is_object(arguments));
     json_decref(arguments);
+    if (e.code == E_LIMIT || e.code == E_NOMEM)
+        return WRONG(w, e.code, place, "%s", e.msg);
     if (!good)
         return wrong_member(w, place, "arguments", f->arguments, "the text of a JSON object");
     return 0;

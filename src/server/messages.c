@@ -128,6 +128,8 @@ static int arguments(const json_t *v, const char *place, json_t **out, struct wr
         return 0;
     json_decref(*out);
     *out = NULL;
+    if (e.code == E_LIMIT || e.code == E_NOMEM)
+        return WRONG(w, e.code, place, "%s", e.msg);
     return wrong_value(w, place, v, "a JSON object, or its text");
 }
 

@@ -415,7 +415,8 @@ static void handle(void *ctx, struct exchange *x)
     bool known;
     int denied;
     const struct route *r = find(x, &known);
-    (void)json_starved(); /* what was of another request */
+    (void)json_starved(); /* what was of another request, and its limit */
+    json_allow(SIZE_MAX);
     if (s->o.cors && strcmp(exchange_method(x), "OPTIONS") == 0)
         preflight(x);
     else if (!r && known)
@@ -452,6 +453,7 @@ static void handle_control(void *ctx, struct exchange *x)
     unsigned uid;
     const struct route *r = find(x, &known);
     (void)json_starved();
+    json_allow(SIZE_MAX);
     if (!exchange_peer(x, &uid) || (uid != geteuid() && uid != 0))
         refuse_with(x, 403, "the control socket is for the user who runs the server");
     else if (!r || !is_for_control(x))
