@@ -354,9 +354,59 @@ static void test_output(void **state)
     assert_non_null(strstr(e.msg, "mlx4"));
     assert_non_null(strstr(e.msg, "--force"));
     err_clear(&e);
+    assert_int_equal(r.n_restored, 0);
     aid_write(aid_path(dir, "manifest.json"), "{", 1);
     assert_int_equal(aid_pack(MICRO, dir, NULL, &r, &e), -E_FORMAT);
     assert_non_null(strstr(e.msg, "--force"));
+}
+
+/* A text that is gone was not restored by what makes the store anew. One that was edited stays. */
+static void test_missing_texts_come_back(void **state)
+{
+    (void)state;
+    const char *dir = aid_path(tmp, "texts");
+    struct err e = {0};
+    struct pack_report r;
+    assert_ok(aid_pack(MICRO, dir, NULL, &r, &e), e);
+    static const char *const gone[] = {"config.json", "tokenizer.json"};
+    for (int i = 0; i < 2; i++)
+        assert_ok(file_remove(aid_path(dir, gone[i]), &e), e);
+    aid_write(aid_path(dir, "tokenizer_config.json"), "{}", 2);
+    assert_ok(aid_pack(MICRO, dir, NULL, &r, &e), e);
+    assert_true(r.reused);
+    assert_int_equal(r.n_restored, 2);
+    for (int i = 0; i < 2; i++)
+        aid_same_file(dir, MICRO, gone[i]);
+    struct buf text = BUF_INIT;
+    assert_ok(file_read_all(aid_path(dir, "tokenizer_config.json"), 99, &text, &e), e);
+    assert_string_equal(buf_str(&text), "{}");
+    buf_free(&text);
+    assert_ok(aid_pack(MICRO, dir, NULL, &r, &e), e);
+    assert_int_equal(r.n_restored, 0);
+}
+
+/* Nor is another text taken for it, once the source has changed. */
+static void test_missing_texts_that_the_source_has_not(void **state)
+{
+    (void)state;
+    const char *source = aid_path(tmp, "texts-source"), *dir = aid_path(tmp, "texts-store");
+    struct err e = {0};
+    struct pack_report r;
+    struct aid_edit c;
+    aid_edit_read(MICRO, &c);
+    aid_edit_write(&c, source);
+    aid_edit_free(&c);
+    aid_write(aid_path(source, "LICENSE.txt"), "do as you like", 14);
+    assert_ok(aid_pack(source, dir, NULL, &r, &e), e);
+    assert_ok(file_remove(aid_path(dir, "LICENSE.txt"), &e), e);
+    aid_write(aid_path(source, "LICENSE.txt"), "{}", 2);
+    assert_int_equal(aid_pack(source, dir, NULL, &r, &e), -E_NOTFOUND);
+    assert_non_null(strstr(e.msg, "LICENSE.txt: is not there"));
+    assert_non_null(strstr(e.msg, "--force packs it again"));
+    assert_false(aid_has(dir, "LICENSE.txt"));
+    err_clear(&e);
+    assert_ok(file_remove(aid_path(source, "LICENSE.txt"), &e), e);
+    assert_int_equal(aid_pack(source, dir, NULL, &r, &e), -E_NOTFOUND);
 }
 
 /* A config.json in the way that is of another model would make the store open as something else. */
@@ -424,12 +474,20 @@ static void test_command(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16_equals_mlx), cmocka_unit_test(test_goldens),
-        cmocka_unit_test(test_copied_bits),     cmocka_unit_test(test_other_names),
-        cmocka_unit_test(test_conv_layouts),    cmocka_unit_test(test_no_drafts),
-        cmocka_unit_test(test_norms),           cmocka_unit_test(test_groups_of_32),
-        cmocka_unit_test(test_skipped),         cmocka_unit_test(test_output),
-        cmocka_unit_test(test_other_config),    cmocka_unit_test(test_command),
+        cmocka_unit_test(test_bf16_equals_mlx),
+        cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_copied_bits),
+        cmocka_unit_test(test_other_names),
+        cmocka_unit_test(test_conv_layouts),
+        cmocka_unit_test(test_no_drafts),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_groups_of_32),
+        cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_output),
+        cmocka_unit_test(test_missing_texts_come_back),
+        cmocka_unit_test(test_missing_texts_that_the_source_has_not),
+        cmocka_unit_test(test_other_config),
+        cmocka_unit_test(test_command),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -95,9 +95,12 @@ static void report(const struct plan *p, const struct pack_report *r)
     char store[UNITS_ROOM], source[UNITS_ROOM], time[UNITS_ROOM], in[UNITS_ROOM], out[UNITS_ROOM],
         peak[UNITS_ROOM], kept[UNITS_ROOM + 24] = "", old[UNITS_ROOM];
     if (r->reused) {
+        if (r->n_restored)
+            snprintf(kept, sizeof kept, "texts that it lacked: %zu", r->n_restored);
         log_say(LOG_INFO,
-                "the store is there already, from the same source; nothing to do (`cherenkov "
-                "verify` checks it, --force packs it again)");
+                "the store is there already, from the same source; %s (`cherenkov verify` checks "
+                "it, --force packs it again)",
+                r->n_restored ? kept : "nothing to do");
         return;
     }
     double per_second = (double)r->written_bytes / (r->seconds > 1e-6 ? r->seconds : 1e-6);

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "pack/packing.h"
 #include "pack/publish.h"
+#include "pack/texts.h"
 #include "store/store.h"
 
 #define MARGIN_MAX   ((uint64_t)2000000000)
@@ -16,7 +17,7 @@
 #define MARGIN_SHARE 8 /* of the store's size, between those two */
 
 static int look_for_store(const struct plan *p, const char *dir, const struct pack_options *o,
-                          bool *reused, struct err *e);
+                          struct pack_report *r, struct err *e);
 static int prepare(const struct plan *p, const char *dir, uint64_t also, struct err *e);
 static int claim_new(const char *dir, struct file *lock, struct err *e);
 static int write_store(const struct plan *p, const char *dir, int n_threads, struct pack_report *r,
@@ -42,7 +43,7 @@ int pack_run(const struct plan *p, const struct pack_options *o, struct pack_rep
     if (!rc && file_is_dir(dir))
         rc = file_lock_dir(dir, &lock, e);
     if (!rc)
-        rc = look_for_store(p, dir, o, &r->reused, e);
+        rc = look_for_store(p, dir, o, r, e);
     if (!rc && !r->reused)
         rc = prepare(p, dir, o->also, e);
     if (!rc && lock.fd < 0)
@@ -83,8 +84,10 @@ static int remove_store(const char *dir, const char *manifest, struct err *e)
     return rc;
 }
 
-/* A valid store of the same source is used as it is; any other is refused, unless forced. */
-static int use_store(const struct plan *p, const char *dir, const char *path, struct err *e)
+/* A valid store of the same source is used as it is, but that it gets back the texts that it lacks;
+ * any other is refused, unless forced. */
+static int use_store(const struct plan *p, const char *dir, const char *path, size_t *n_restored,
+                     struct err *e)
 {
     struct manifest there;
     struct store *s;
@@ -101,7 +104,8 @@ static int use_store(const struct plan *p, const char *dir, const char *path, st
     manifest_free(&there);
     if (rc)
         return rc;
-    rc = store_open(dir, &s, e);
+    rc = texts_restore(dir, p->checkpoint->dir, n_restored, e);
+    rc = rc ? rc : store_open(dir, &s, e);
     if (rc)
         err_prefix(e, "%s holds a store that does not open (--force packs it again)", dir);
     else
@@ -110,14 +114,14 @@ static int use_store(const struct plan *p, const char *dir, const char *path, st
 }
 
 static int look_for_store(const struct plan *p, const char *dir, const struct pack_options *o,
-                          bool *reused, struct err *e)
+                          struct pack_report *r, struct err *e)
 {
     char *path = file_join(dir, "manifest.json");
     int rc = path ? 0 : ERR(e, E_NOMEM, "out of memory opening %s", dir);
     bool there = path && file_exists(path);
-    *reused = there && !o->force;
+    r->reused = there && !o->force;
     if (there)
-        rc = o->force ? remove_store(dir, path, e) : use_store(p, dir, path, e);
+        rc = o->force ? remove_store(dir, path, e) : use_store(p, dir, path, &r->n_restored, e);
     mem_free(path);
     return rc;
 }

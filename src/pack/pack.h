@@ -16,6 +16,7 @@ struct pack_options {
 
 struct pack_report {
     bool reused;            /* the store was there already, from this source */
+    size_t n_restored;      /* texts that it lacked */
     uint64_t source_bytes;  /* of the tensors that went into the store */
     uint64_t store_bytes;   /* of the three data files */
     uint64_t written_bytes; /* of those, written by this run; the rest an earlier one left */

@@ -239,3 +239,44 @@ int texts_check(const char *dir, bool due, struct texts_report *r,
     list_free(&c.texts);
     return rc;
 }
+
+/* One text, if dir lacks it. */
+static int restore(const char *from, const char *to, uint64_t want, size_t *n, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    struct err why = {0};
+    if (file_exists(to))
+        return 0;
+    int rc = file_read_all(from, TEXTS_BYTES_MAX, &text, &why);
+    if (rc || XXH3_64bits(text.data, text.len) != want)
+        rc = ERR(e, rc ? why.code : E_NOTFOUND, "%s: is not there, and was made of another %s%s%s",
+                 to, from, rc ? ": " : "", rc ? why.msg : "");
+    else if (!(rc = file_replace(to, buf_str(&text), text.len, e)))
+        ++*n;
+    buf_free(&text);
+    return rc;
+}
+
+int texts_restore(const char *dir, const char *from, size_t *n, struct err *e)
+{
+    struct buf file = BUF_INIT;
+    char *path = file_join(dir, TEXTS_FILE), name[NAME_BYTES];
+    uint64_t want;
+    int rc = path ? 0 : ERR(e, E_NOMEM, "out of memory reading %s/" TEXTS_FILE, dir);
+    *n = 0;
+    if (!rc && file_exists(path))
+        rc = file_read_all(path, FILE_BYTES_MAX, &file, e);
+    for (const char *line = buf_str(&file), *stop; !rc && *line; line = stop + (*stop == '\n')) {
+        stop = line + strcspn(line, "\n");
+        if (parse_line(line, (size_t)(stop - line), name, &want)) /* verify tells of it */
+            continue;
+        char *source = file_join(from, name), *to = file_join(dir, name);
+        rc = source && to ? restore(source, to, want, n, e)
+                          : ERR(e, E_NOMEM, "out of memory copying %s", name);
+        mem_free(source);
+        mem_free(to);
+    }
+    buf_free(&file);
+    mem_free(path);
+    return rc;
+}

@@ -28,6 +28,11 @@ int texts_can_be_read(const char *dir, struct err *e);
 /* Writes the file for the texts that dir has. E_LIMIT: more than a store has. */
 int texts_note(const char *dir, struct err *e);
 
+/* Copies texts that the file names and dir lacks from a folder that has them, with the same
+ * checksums; *n: how many. E_NOTFOUND: it lacks one, or has another. Without the file nothing is
+ * done. */
+int texts_restore(const char *dir, const char *from, size_t *n, struct err *e);
+
 /* What texts_check found. */
 struct texts_report {
     size_t n;          /* compared */
