@@ -3,6 +3,7 @@
  * Runs in release alone. */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "gpu/plan.h"
 #include "tests/aid_cpu.h"
@@ -164,6 +165,9 @@ static void a_rehearsal_makes_all_kernels(void **state)
     (void)state;
     aid_run_open(&r, engine, &packed.w, &aid_run_defaults, CTX);
     struct gpu *g = (struct gpu *)r.g;
+    interrupt_set(true);
+    assert_int_equal(gpu_rehearse(g, &e), -E_INTERRUPTED);
+    interrupt_set(false);
     assert_ok(gpu_rehearse(g, &e), e);
     const int made = device_kernels(g->device);
     printf("note: %d kernels\n", made);
@@ -202,9 +206,23 @@ static void time_goes_into_phases(void **state)
     aid_run_close(&r);
 }
 
+/* Ctrl-C while weights are copied to the device was heard when all were there. */
+static void opening_can_be_stopped(void **state)
+{
+    struct err e = {0};
+    struct engine *g = NULL;
+    (void)state;
+    interrupt_set(true);
+    assert_int_equal(engine->open(&packed.w, &aid_run_defaults, &g, &e), -E_INTERRUPTED);
+    interrupt_set(false);
+    assert_null(g);
+    assert_string_equal(e.msg, "stopped by request");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_can_be_stopped),
         cmocka_unit_test(a_shape_is_recorded_once),
         cmocka_unit_test(shapes_come_and_go),
         cmocka_unit_test(best_is_that_of_the_logits),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "gpu/blocks.h"
 #include "gpu/head.h"
 #include "gpu/open.h"
@@ -349,10 +350,14 @@ int gpu_rehearse(struct gpu *g, struct err *e)
     int rc = gpu_sequence_open(&g->base, ctx, &s, e);
     if (rc)
         return rc;
-    for (int R = 1; !rc && R <= ENGINE_ROWS_MAX && R <= ctx; R *= 2) /* kernels' sizes */
-        rc = rehearse_rows(s, R, e);
-    for (int n = chunk; !rc && n > ENGINE_ROWS_MAX / 2; n /= 8)
-        rc = rehearse_tokens(s, n, e);
+    for (int R = 1; !rc && R <= ENGINE_ROWS_MAX && R <= ctx; R *= 2) { /* kernels' sizes */
+        rc = interrupt_check(e);
+        rc = rc ? rc : rehearse_rows(s, R, e);
+    }
+    for (int n = chunk; !rc && n > ENGINE_ROWS_MAX / 2; n /= 8) {
+        rc = interrupt_check(e);
+        rc = rc ? rc : rehearse_tokens(s, n, e);
+    }
     rc = rc || ctx < 2 ? rc : rehearse_commit(s, 2, e);
     rc = rc || !g->options.drafts ? rc : gpu_mtp_rehearse(s, e);
     gpu_sequence_close(s);

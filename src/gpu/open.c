@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "gpu/blocks.h"
@@ -331,14 +332,27 @@ static int open_rooms(struct gpu *g, struct err *e)
     return 0;
 }
 
+/* A buffer of that size with these bytes. They may have to come from the disk first: between two
+ * pieces it can be stopped. */
+static int load(struct device *d, const void *data, size_t bytes, struct device_buffer *to,
+                struct err *e)
+{
+    const size_t piece = 64 << 20;
+    int rc = device_take(d, DEVICE_LOCAL, bytes, to, e);
+    for (size_t at = 0; !rc && at < bytes; at += piece) {
+        const size_t n = bytes - at < piece ? bytes - at : piece;
+        rc = interrupt_check(e);
+        rc = rc ? rc : device_upload(d, to, at, (const char *)data + at, n, e);
+    }
+    return rc;
+}
+
 static int load_weights(struct gpu *g, struct err *e)
 {
     const struct weights *w = g->base.weights;
     const struct map *dense = &w->source.store->dense;
-    int rc = device_take(g->device, DEVICE_LOCAL, dense->size, &g->dense, e);
-    rc = rc ? rc : device_upload(g->device, &g->dense, 0, dense->data, dense->size, e);
-    rc = rc ? rc : device_take(g->device, DEVICE_LOCAL, w->arena_bytes, &g->vectors, e);
-    rc = rc ? rc : device_upload(g->device, &g->vectors, 0, w->arena, w->arena_bytes, e);
+    int rc = load(g->device, dense->data, dense->size, &g->dense, e);
+    rc = rc ? rc : load(g->device, w->arena, w->arena_bytes, &g->vectors, e);
     g->counters.dense_bytes = dense->size;
     return rc;
 }

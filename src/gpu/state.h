@@ -311,7 +311,7 @@ void gpu_scratch_place(struct gpu *g, struct layout room[ROOMS]);
 /* --- gpu.c --- */
 
 /* Makes the kernels that steps, prefills and drafts need, so that the first is as fast as the
- * others. */
+ * others. E_INTERRUPTED between two. */
 int gpu_rehearse(struct gpu *g, struct err *e);
 
 /* --- batch.c --- */

@@ -12,6 +12,7 @@
  * row's own experts alone. */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "gpu/blocks.h"
 #include "gpu/moe.h"
 #include "gpu/plan.h"
@@ -380,7 +381,8 @@ static int load_layer(struct gpu *g, int il, struct err *e)
         g->host.uses[ie] = (struct stream_use){ie, 1, 0};
     int rc = stream_begin(g->stream, il, g->host.uses, E, CAUSE_PREFILL, e);
     for (int got = 1; !rc && got;) {
-        rc = stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
+        rc = interrupt_check(e);
+        rc = rc ? rc : stream_ready(g->stream, true, entry, AT_ONCE, &got, e);
         for (int i = 0; !rc && i < got; i++) {
             u64 at = 0;
             rc = residency_load(g->experts.tier, il, entry[i].i, entry[i].record, &at, e);
