@@ -44,6 +44,7 @@ struct name_info {
     int expert;              /* NAME_EXPERT: 0, 1, ...; else -1 */
 };
 
+/* Of every name: one that we do not know is NAME_UNKNOWN. */
 void name_parse(const char *published, struct name_info *out);
 
 #endif

@@ -45,6 +45,8 @@ struct flags {
     bool help; /* usage was asked for and printed: the command returns 0 at once */
 };
 
+/* argv[0] is the command's name; strings are borrowed from argv. E_ARG: what is wrong with the
+ * line, and how it should be. */
 int flags_parse(struct flags *f, int argc, char **argv, struct err *e);
 /* Sets one flag from text, as the command line would. */
 int flags_set(const struct flags *f, const struct flag *g, const char *value, struct err *e);

@@ -35,8 +35,8 @@ struct gpu_hyper {
     int outs; /* for measuring: outputs of a workgroup of the first products; 0: the best */
 };
 
-size_t gpu_hyper_low_floats(int R, int S, int low);
-size_t gpu_hyper_room(const struct gpu_hyper *x);
+size_t gpu_hyper_low_floats(int R, int S, int low); /* of low_x */
+size_t gpu_hyper_room(const struct gpu_hyper *x);   /* bytes of room */
 /* Ends with a barrier. */
 int gpu_hyper_record(const struct gpu_hyper *x, struct err *e);
 /* Only adds, and looks for what is not finite. */

@@ -23,6 +23,8 @@ struct score {
     int (*draft)(void *ctx, size_t pos, const float *logits, struct err *e);
 };
 
+/* Feeds ids[0..n) and calls row and draft. E_NOMEM, E_INTERRUPTED, or what the engine or one of the
+ * two says; rows that were shown stay shown. */
 int score_run(const struct score *s, struct err *e);
 /* Continues behind what is committed with `id` and its best successors, n tokens appended to out,
  * `id` the first of them. */

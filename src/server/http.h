@@ -53,6 +53,7 @@ struct http_options {
     void *ctx;
 };
 
+/* Listens from now on. E_NOMEM, E_IO: the system has no more threads or descriptors. */
 int http_start(const struct http_options *o, struct http **out, struct err *e);
 void http_drain(struct http *h);    /* connections end with their next answer; new ones may come */
 void http_quiesce(struct http *h);  /* and none are accepted any more; those that are open go on */

@@ -18,6 +18,7 @@ struct kept_options {
     double idle_s;
 };
 
+/* o is copied. E_NOMEM. */
 int kept_open(const struct kept_options *o, struct kept **out, struct err *e);
 void kept_close(struct kept *k); /* NULL is fine */
 /* Keeps v (borrowed) under a name of up to 63 bytes. E_LIMIT: it alone is longer than all may be.

@@ -103,6 +103,7 @@ struct expected_list {
     size_t *by_name; /* indices into at, by name without suffix; owned */
 };
 
+/* Every tensor that a model of this config has. E_NOMEM. */
 int expected_init(const struct config *c, struct expected_list *out, struct err *e);
 void expected_free(struct expected_list *l);
 

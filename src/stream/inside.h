@@ -168,6 +168,13 @@ void reads_start_table(struct stream *st, enum cause cause, uint64_t off, size_t
 /* Gives up a READY slot, counting a prefetch that nobody used. */
 void reads_drop(struct stream *st, int slot);
 
+/* --- each kind takes what it works in at open: E_NOMEM; stream_close frees it --- */
+
+int visit_open(struct stream *st, struct err *e);
+int rows_open(struct stream *st, struct err *e);
+int lookahead_open(struct stream *st, struct err *e);
+void lookahead_note(const struct stream *st); /* keeps the ranking, where one is wanted */
+
 /* --- each kind starts its next read, if there is one and it may: true when it did. There is a free
  * op, and fewer than that kind's limit are in flight --- */
 
@@ -184,9 +191,6 @@ void visit_failed(struct stream *st, int i, const struct err *e);
 void rows_arrived(struct stream *st, const struct op *op);
 void table_arrived(struct stream *st, const struct op *op, bool failed);
 
-int visit_open(struct stream *st, struct err *e);
-int rows_open(struct stream *st, struct err *e);
-
 /* --- table.c; without a table (n 0) only open, close and forget are called --- */
 
 int table_open(struct stream *st, struct err *e); /* where o.table_room is enough */
@@ -196,8 +200,5 @@ void table_forget(struct stream *st); /* nothing is in flight */
 enum block_state table_has(const struct stream *st, uint64_t off, size_t len);
 /* Starts reading blocks from `from`, which is absent, up to the first that is not, or end. */
 void table_read(struct stream *st, uint64_t from, uint64_t end, enum cause cause);
-
-int lookahead_open(struct stream *st, struct err *e);
-void lookahead_note(const struct stream *st); /* keeps the ranking, where one is wanted */
 
 #endif

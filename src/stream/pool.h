@@ -60,9 +60,10 @@ static inline bool slot_is_held(const struct slot *s)
     return s->pin != POOL_NONE || s->held;
 }
 
+/* n_slots FREE slots for records 0..n_keys-1, none of which is there. E_NOMEM: nothing is held. */
 int pool_open(struct pool *p, int n_slots, size_t slot_bytes, int n_keys, struct err *e);
-void pool_close(struct pool *p); /* zeros are fine */
-uint8_t *pool_bytes(const struct pool *p, int slot);
+void pool_close(struct pool *p);                     /* zeros are fine */
+uint8_t *pool_bytes(const struct pool *p, int slot); /* [slot_bytes]; borrowed until pool_close */
 
 /* A slot that nothing would miss: a free one, else the READY one to give up next; POOL_NONE when
  * all are held or being read. Changes nothing. */
