@@ -8,6 +8,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 
+char *aid_demo_folder, *aid_demo_store;
+
 char *aid_demo_pack(void)
 {
     char *dir = aid_tmpdir(), *packed = file_join(dir, "packed");
@@ -19,6 +21,22 @@ char *aid_demo_pack(void)
     aid_output_free(&o);
     mem_free(packed);
     return dir;
+}
+
+int aid_demo_open(void **state)
+{
+    (void)state;
+    aid_demo_folder = aid_demo_pack();
+    aid_demo_store = file_join(aid_demo_folder, "packed");
+    return 0;
+}
+
+int aid_demo_close(void **state)
+{
+    (void)state;
+    mem_free(aid_demo_store);
+    aid_rmdir(aid_demo_folder);
+    return 0;
 }
 
 char *aid_demo_with(const char *packed, const char *name, const char *text)

@@ -8,6 +8,10 @@
 
 /* A new folder (aid_rmdir) whose packed/ is the store of models/demo. */
 char *aid_demo_pack(void);
+/* Such a store for a whole test program, as its fixture: nobody changes anything in it. */
+extern char *aid_demo_folder, *aid_demo_store; /* the store is packed/ in the folder */
+int aid_demo_open(void **state);
+int aid_demo_close(void **state);
 /* A new folder of links to the store's files, and one of them replaced by a file of this text, or
  * (NULL) left out. */
 char *aid_demo_with(const char *packed, const char *name, const char *text);

@@ -6,28 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "cherenkov.h"
 
-static char *model, *store;
 static const cherenkov_sampling greedy = {.size = sizeof greedy};
-
-static int setup(void **state)
-{
-    (void)state;
-    model = aid_demo_pack();
-    store = file_join(model, "packed");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    mem_free(store);
-    aid_rmdir(model);
-    return 0;
-}
 
 /* A pool of -1 experts was one of all experts. */
 static void test_refused_options(void **state)
@@ -35,7 +17,7 @@ static void test_refused_options(void **state)
     (void)state;
     cherenkov *m = NULL;
     const cherenkov_options o = {.size = sizeof o, .engine = "cpu", .pool_slots = -1};
-    assert_int_not_equal(cherenkov_open(store, &o, &m), 0);
+    assert_int_not_equal(cherenkov_open(aid_demo_store, &o, &m), 0);
     assert_non_null(strstr(cherenkov_error(NULL), "a pool of -1 experts: want 1 or more"));
 }
 
@@ -43,7 +25,7 @@ static cherenkov *open_store(int max_ctx)
 {
     cherenkov *m = NULL;
     const cherenkov_options o = {.size = sizeof o, .max_ctx = max_ctx};
-    if (cherenkov_open(store, &o, &m))
+    if (cherenkov_open(aid_demo_store, &o, &m))
         fail_msg("%s", cherenkov_error(NULL));
     assert_string_equal(cherenkov_error(m), "");
     return m;
@@ -185,17 +167,17 @@ static void test_misuse(void **state)
     cherenkov_close(NULL);
     cherenkov_sequence_close(NULL);
     REFUSED(cherenkov_open(NULL, NULL, &m), NULL, "must not be NULL");
-    REFUSED(cherenkov_open(store, NULL, NULL), NULL, "must not be NULL");
+    REFUSED(cherenkov_open(aid_demo_store, NULL, NULL), NULL, "must not be NULL");
     REFUSED(cherenkov_open("/no/such/store", NULL, &m), NULL, "/no/such/store");
     assert_null(m);
     cherenkov_options o = {.size = 0};
-    REFUSED(cherenkov_open(store, &o, &m), NULL, "cherenkov_options.size is 0");
+    REFUSED(cherenkov_open(aid_demo_store, &o, &m), NULL, "cherenkov_options.size is 0");
     o.size = sizeof o + 8;
-    REFUSED(cherenkov_open(store, &o, &m), NULL, "one version");
+    REFUSED(cherenkov_open(aid_demo_store, &o, &m), NULL, "one version");
     o = (cherenkov_options){.size = sizeof o, .engine = "quantum"};
-    REFUSED(cherenkov_open(store, &o, &m), NULL, "no engine 'quantum'");
+    REFUSED(cherenkov_open(aid_demo_store, &o, &m), NULL, "no engine 'quantum'");
     o = (cherenkov_options){.size = sizeof o, .max_ctx = -1};
-    REFUSED(cherenkov_open(store, &o, &m), NULL, "-1 tokens");
+    REFUSED(cherenkov_open(aid_demo_store, &o, &m), NULL, "-1 tokens");
 
     m = open_store(64);
     assert_string_equal(cherenkov_error(NULL), ""); /* of the last open */
@@ -245,7 +227,7 @@ static void test_memory(void **state)
     long n = 1;
     for (;; n += 1 + n / 8) {
         mem_fail_at(n);
-        int rc = cherenkov_open(store, NULL, &m);
+        int rc = cherenkov_open(aid_demo_store, NULL, &m);
         mem_fail_at(0);
         if (!rc)
             break;
@@ -280,5 +262,5 @@ int main(void)
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_memory),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, aid_demo_open, aid_demo_close);
 }

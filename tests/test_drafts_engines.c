@@ -7,31 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "runner/engines.h"
 #include "runner/generate.h"
 #include "tests/aid_cpu.h"
 
 enum { CTX = 128, TOKENS = 14, CASES = 3 };
-
-static char *folder, *store;
-
-static int setup(void **state)
-{
-    (void)state;
-    folder = aid_demo_pack();
-    store = file_join(folder, "packed");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    mem_free(store);
-    aid_rmdir(folder);
-    return 0;
-}
 
 struct bench {
     struct model *m;
@@ -51,7 +32,7 @@ static void bench_open(struct bench *b, const struct engine_ops *ops)
     o.engine_options.drafts = true;
     o.engine_options.n_sequences = 2;
     o.ctx = CTX;
-    assert_ok(model_open(store, &o, &b->m, &e), e);
+    assert_ok(model_open(aid_demo_store, &o, &b->m, &e), e);
     b->g = b->m->engine;
     assert_ok(b->g->ops->sequence_open(b->g, CTX, &b->seq, &e), e);
     static const char text[] = "said the king. said the king. said the";
@@ -273,5 +254,5 @@ int main(void)
         cmocka_unit_test(test_saved_midway),
         cmocka_unit_test(test_save_knows_no_following_token),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, aid_demo_open, aid_demo_close);
 }

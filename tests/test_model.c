@@ -11,24 +11,6 @@
 #include "runner/engines.h"
 #include "runner/generate.h"
 
-static char *model, *store;
-
-static int setup(void **state)
-{
-    (void)state;
-    model = aid_demo_pack();
-    store = file_join(model, "packed");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    mem_free(store);
-    aid_rmdir(model);
-    return 0;
-}
-
 static struct model *open_ok(const char *path)
 {
     struct err e = {0};
@@ -51,7 +33,7 @@ static void open_fails(const char *path, const struct model_options *o, int code
 static void test_demo(void **state)
 {
     (void)state;
-    struct model *m = open_ok(model); /* the folder above the store */
+    struct model *m = open_ok(aid_demo_folder); /* the folder above the store */
     assert_int_equal(m->ctx, 4096);
     assert_true(m->sample.temperature == 0.7 && m->sample.top_p == 0.8 && m->sample.min_p == 0);
     assert_int_equal(m->sample.top_k, 20);
@@ -87,7 +69,7 @@ static void test_generation_config(void **state)
         {"{\"eos_token_id\": [7, 8, 7, 4070]}", {.top_p = 1, .repetition = 1}, 4},
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        char *dir = aid_demo_with(store, "generation_config.json", good[i].text);
+        char *dir = aid_demo_with(aid_demo_store, "generation_config.json", good[i].text);
         struct model *m = open_ok(dir);
         assert_memory_equal(&m->sample, &good[i].want, sizeof m->sample);
         assert_int_equal(m->n_stop_ids, good[i].n_stop);
@@ -109,7 +91,7 @@ static void test_generation_config(void **state)
         {"{\"eos_token_id\": [-1]}", "-1 is not one of the model's 4096"},
         {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "more than 16"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char *dir = aid_demo_with(store, "generation_config.json", bad[i][0]);
+        char *dir = aid_demo_with(aid_demo_store, "generation_config.json", bad[i][0]);
         open_fails(dir, &MODEL_OPTIONS, i == 12 ? E_LIMIT : E_FORMAT, bad[i][1]);
         aid_rmdir(dir);
     }
@@ -121,27 +103,27 @@ static void test_missing_files(void **state)
     static const char *const needed[] = {"manifest.json", "dense.bin",   "experts.bin",
                                          "ngram.bin",     "config.json", "tokenizer.json"};
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
-        char *dir = aid_demo_with(store, needed[i], NULL);
+        char *dir = aid_demo_with(aid_demo_store, needed[i], NULL);
         open_fails(dir, &MODEL_OPTIONS, E_NOTFOUND, i ? needed[i] : dir);
         aid_rmdir(dir);
     }
     struct model_options o = MODEL_OPTIONS;
     struct err e = {0};
     struct model *m;
-    char *dir = aid_demo_with(store, "tokenizer.json", NULL);
+    char *dir = aid_demo_with(aid_demo_store, "tokenizer.json", NULL);
     o.without_text = true; /* needs no tokenizer */
     assert_ok(model_open(dir, &o, &m, &e), e);
     assert_null(m->tokenizer);
     model_close(m);
     aid_rmdir(dir);
 
-    dir = aid_demo_with(store, "chat_template.jinja", NULL);
+    dir = aid_demo_with(aid_demo_store, "chat_template.jinja", NULL);
     m = open_ok(dir); /* a base model */
     assert_null(m->chat);
     model_close(m);
     aid_rmdir(dir);
 
-    dir = aid_demo_with(store, "chat_template.jinja", "{% if %}");
+    dir = aid_demo_with(aid_demo_store, "chat_template.jinja", "{% if %}");
     open_fails(dir, &MODEL_OPTIONS, E_FORMAT, "chat_template.jinja");
     aid_rmdir(dir);
     open_fails("/no/such/store", &MODEL_OPTIONS, E_NOTFOUND, "/no/such/store");
@@ -152,12 +134,12 @@ static void test_another_version(void **state)
 {
     (void)state;
     json_error_t je;
-    char *path = file_join(store, "manifest.json");
+    char *path = file_join(aid_demo_store, "manifest.json");
     json_t *manifest = json_load_file(path, 0, &je);
     assert_non_null(manifest);
     json_object_set_new(manifest, "version", json_integer(2));
     char *text = json_dumps(manifest, 0);
-    char *dir = aid_demo_with(store, "manifest.json", text);
+    char *dir = aid_demo_with(aid_demo_store, "manifest.json", text);
     open_fails(dir, &MODEL_OPTIONS, E_UNSUPPORTED, "version");
     aid_rmdir(dir);
     mem_free(text);
@@ -172,12 +154,12 @@ static void test_options(void **state)
     struct err e = {0};
     struct model_options o = MODEL_OPTIONS;
     o.engine = "quantum";
-    open_fails(store, &o, E_ARG, "there is: auto, reference, cpu, gpu");
+    open_fails(aid_demo_store, &o, E_ARG, "there is: auto, reference, cpu, gpu");
     o = MODEL_OPTIONS;
     o.ctx = 4097;
-    open_fails(store, &o, E_LIMIT, "a context of 4097 tokens is asked for");
+    open_fails(aid_demo_store, &o, E_LIMIT, "a context of 4097 tokens is asked for");
     o.ctx = -1;
-    open_fails(store, &o, E_ARG, "-1 tokens");
+    open_fails(aid_demo_store, &o, E_ARG, "-1 tokens");
     assert_ok(engines_find("reference", &ops, &e), e);
     assert_string_equal(ops->name, "reference");
     assert_ptr_equal(engines_at(0), ops);
@@ -203,7 +185,7 @@ static void test_memory(void **state)
     for (;; n += 1 + n / 20) {
         struct err e = {0};
         mem_fail_at(n);
-        int rc = model_open(store, &MODEL_OPTIONS, &m, &e);
+        int rc = model_open(aid_demo_store, &MODEL_OPTIONS, &m, &e);
         mem_fail_at(0);
         if (!rc)
             break;
@@ -219,7 +201,7 @@ static void test_text_is_whole(void **state)
 {
     (void)state;
     struct err e = {0};
-    struct model *m = open_ok(store);
+    struct model *m = open_ok(aid_demo_store);
     struct sequence *seq;
     struct tokens prompt = {0};
     struct generate_result r;
@@ -260,5 +242,5 @@ int main(void)
         cmocka_unit_test(test_options),       cmocka_unit_test(test_memory),
         cmocka_unit_test(test_text_is_whole),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, aid_demo_open, aid_demo_close);
 }

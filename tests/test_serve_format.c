@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "tests/aid_demo.h"
 
@@ -28,24 +27,19 @@
 #define TOOLS                                                                                      \
     "'tools': [{'type': 'function', 'function': {%s}}, {'type': 'function', 'function': {%s}}]"
 
-static char *model, *store;
 static struct aid_server server;
 
 static int setup(void **state)
 {
-    (void)state;
-    model = aid_demo_pack();
-    store = file_join(model, "packed");
-    aid_serve(&server, store, (const char *const[]){"--sequences", "4", NULL});
+    aid_demo_open(state);
+    aid_serve(&server, aid_demo_store, (const char *const[]){"--sequences", "4", NULL});
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     const int status = aid_serve_stop(&server);
-    mem_free(store);
-    aid_rmdir(model);
+    aid_demo_close(state);
     return status;
 }
 
@@ -141,7 +135,7 @@ static void test_any_drafts_give_the_same_text(void **state)
         char word[12];
         struct aid_server s;
         snprintf(word, sizeof word, "%d", drafts);
-        aid_serve(&s, store,
+        aid_serve(&s, aid_demo_store,
                   (const char *const[]){"--drafts", word, "--draft-source", "lookup", NULL});
         for (int i = 0; i < 3; i++) {
             json_t *v = aid_ask(&s, "/v1/chat/completions", bodies[i], 200);

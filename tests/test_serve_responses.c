@@ -16,24 +16,19 @@
 #define PATH     "/v1/responses"
 #define HELLO    "'input': 'Hello!', 'temperature': 0"
 
-static char *model, *store;
 static struct aid_server server;
 
 static int setup(void **state)
 {
-    (void)state;
-    model = aid_demo_pack();
-    store = file_join(model, "packed");
-    aid_serve(&server, store, (const char *const[]){"--sequences", "2", NULL});
+    aid_demo_open(state);
+    aid_serve(&server, aid_demo_store, (const char *const[]){"--sequences", "2", NULL});
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     const int status = aid_serve_stop(&server);
-    mem_free(store);
-    aid_rmdir(model);
+    aid_demo_close(state);
     return status;
 }
 

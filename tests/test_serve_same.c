@@ -22,24 +22,6 @@
     "mother said to her: take this basket and bring it to your grandmother, who is old and ill, "  \
     "but do not leave the path. So the girl went into the wood, and there she met "
 
-static char *model, *store;
-
-static int setup(void **state)
-{
-    (void)state;
-    model = aid_demo_pack();
-    store = file_join(model, "packed");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    mem_free(store);
-    aid_rmdir(model);
-    return 0;
-}
-
 struct question {
     const char *path, *fields;
     bool stream;
@@ -100,7 +82,7 @@ static void answer(int fd, struct buf *out)
 static void ask_alone(struct buf *want)
 {
     struct aid_server s;
-    aid_serve(&s, store,
+    aid_serve(&s, aid_demo_store,
               (const char *const[]){"--threads", "1", "--sequences", "1", "--drafts", "0",
                                     "--prefix-entries", "0", NULL});
     for (int i = 0; i < QUESTIONS; i++)
@@ -115,7 +97,8 @@ static void test_together_as_alone(void **state)
     int fds[ROUNDS][QUESTIONS];
     (void)state;
     ask_alone(want);
-    aid_serve(&s, store, (const char *const[]){"--threads", "1", "--sequences", "5", NULL});
+    aid_serve(&s, aid_demo_store,
+              (const char *const[]){"--threads", "1", "--sequences", "5", NULL});
     for (int r = 0; r < ROUNDS; r++)
         for (int i = 0; i < QUESTIONS; i++)
             fds[r][i] = begin(&s, &questions[(i + 3 * r) % QUESTIONS]);
@@ -140,7 +123,7 @@ static void start(struct aid_server *s, const char *dir, int drafts)
 {
     char word[8];
     snprintf(word, sizeof word, "%d", drafts);
-    aid_serve(s, store,
+    aid_serve(s, aid_demo_store,
               (const char *const[]){"--threads", "1", "--save-dir", dir, "--drafts", word, NULL});
 }
 
@@ -280,7 +263,7 @@ static void test_killed_while_it_saves(void **state)
     char *want = NULL;
     int whole = 0, half = 0;
     (void)state;
-    aid_serve(&s, store, (const char *const[]){"--threads", "1", NULL});
+    aid_serve(&s, aid_demo_store, (const char *const[]){"--threads", "1", NULL});
     expect(&s, MESSAGES, &want, false);
     assert_int_equal(aid_serve_stop(&s), 0);
     for (int i = 0; i < KILLS; i++) {
@@ -355,5 +338,5 @@ int main(void)
         cmocka_unit_test(test_killed_while_it_saves),
         cmocka_unit_test(test_damaged_files_are_told_of),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, aid_demo_open, aid_demo_close);
 }
