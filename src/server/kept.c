@@ -1,6 +1,7 @@
 /* Texts under names: see kept.h. */
 #include "server/kept.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,6 +124,7 @@ static int make_room(struct kept *k, uint64_t bytes, const struct entry *of, str
         for (struct entry **at = &k->entries; *at; at = &(*at)->next)
             if (!(*at)->claim && *at != of)
                 last = at;
+        assert(last); /* what is held leaves room */
         entry_free(take_out(k, last));
     }
     return 0;
