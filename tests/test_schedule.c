@@ -170,6 +170,36 @@ static void test_reuse(void **state)
     bench_close(&b);
 }
 
+/* Two conversations that begin alike, the first the first of all: what both begin with is fed once
+ * if it is long. */
+static void test_openings(void **state)
+{
+    (void)state;
+    static struct said first, second, want;
+    static const int at[2] = {AID_FAKE_CHUNK - 1, AID_FAKE_CHUNK};
+    int32_t ids[CTX];
+    const struct schedule_options o = {.sequences = 1};
+    for (int i = 0; i < 2; i++) {
+        const int borders[2] = {at[i], at[i] + 40};
+        struct bench b;
+        bench_open(&b, &o);
+        struct request r = request_of(4, ids);
+        r.n_prompt = (size_t)at[i] + 50;
+        for (int t = 0; t < at[i] + 50; t++)
+            ids[t] = t * 7 % V;
+        r.max_tokens = 5;
+        r.borders = borders;
+        r.n_borders = 2;
+        hear(ask(&b, &r), &first);
+        ids[at[i] + 1]++;
+        alone(&r, &want);
+        hear(ask(&b, &r), &second);
+        same(&second, &want);
+        assert_int_equal(second.end.n_cached, i ? at[i] : 0);
+        bench_close(&b);
+    }
+}
+
 /* Choices of one prompt feed it once. */
 static void test_choices(void **state)
 {
@@ -558,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_together_as_alone),
         cmocka_unit_test(test_together_as_alone_sharing),
         cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_openings),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_full_and_drain),

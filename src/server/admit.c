@@ -125,6 +125,20 @@ static int border_before(const struct schedule *s, const struct ticket *t, int n
     return n;
 }
 
+/* The border behind the first message, or 0: system and tools, with which an agent's next
+ * conversation begins too. Only where feeding that much again takes a chunk or more, since keeping
+ * it can cost one. */
+static int opening_border(const struct schedule *s, const struct ticket *t, int last)
+{
+    int n = 1;
+    if (t->r.borders)
+        n = t->r.n_borders ? t->r.borders[0] : 0;
+    else
+        while (n <= last && t->prompt.ids[n] != s->im_start)
+            n++;
+    return n <= last && n >= s->m->engine->chunk ? n : 0;
+}
+
 /* How much of it another prompt of late, or one that waits, begins with too. */
 static int shared_with_others(struct schedule *s, const struct ticket *t)
 {
@@ -151,7 +165,7 @@ static void plan_cuts(struct schedule *s, struct slot *x, int n_cached)
         other = last;
     if (answer) /* there are borders */
         other = border_before(s, t, other);
-    const int cuts[CUTS_MAX] = {answer, other, t->r.shared ? last : 0};
+    const int cuts[CUTS_MAX] = {answer, other, t->r.shared ? last : 0, opening_border(s, t, last)};
     for (int i = 0; i < CUTS_MAX; i++)
         x->cuts[i] = cuts[i] > n_cached && cuts[i] >= s->tokens_min ? cuts[i] : 0;
 }

@@ -15,7 +15,7 @@
 #include "server/ticket_inside.h"
 #include "server/turns.h"
 
-enum { CUTS_MAX = 3, RECENT_MAX = 16 };
+enum { CUTS_MAX = 4, RECENT_MAX = 16 };
 
 /* A sequence and the request that has it.
  *
