@@ -145,6 +145,8 @@ static const char *name_before(const char *text, size_t len, char room[NAME_ROOM
             continue;
         for (i = from; i < len && text[i] != '"'; i++)
             i += text[i] == '\\';
+        if (i >= len) /* it ends within a string */
+            break;
         size_t colon = i + 1, cut = i - from < NAME_BYTES_MAX ? i - from : NAME_BYTES_MAX;
         while (colon < len && strchr(" \t\r\n", text[colon]))
             colon++;
@@ -159,7 +161,7 @@ static const char *name_before(const char *text, size_t len, char room[NAME_ROOM
 static int no_json(const char *text, const json_error_t *je, const char *where, struct err *e)
 {
     char room[NAME_ROOM] = "";
-    if (strstr(je->text, "too big") || strstr(je->text, "overflow"))
+    if (json_error_code(je) == json_error_numeric_overflow)
         name_before(text, (size_t)je->position, room);
     return ERR(e, E_FORMAT, "%s: line %d, column %d: %snot valid JSON: %s", where, je->line,
                je->column, room, in_our_words(je->text));
