@@ -2,16 +2,16 @@
  * ticket that has nothing is left, and a client that does not read is lost.
  *
  * It goes in rounds: one takes all that woke, and begins ROUND_NS behind the beginning of the last,
- * or sooner if something is to be carried at once. A token that comes after a rest is carried when
- * it comes; of a model that is faster than that, several go with one waking of this thread, the
- * connection's and the client. */
+ * or sooner if something is to be carried at once: an answer's first token, its end. A token that
+ * comes after a rest is carried when it comes; of a model that is faster than that, several go with
+ * one waking of this thread, the connection's and the client. */
 #include "server/reply_inside.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
-enum { ROUND_NS = 8000000 };
+enum { ROUND_NS = 16000000 };
 
 struct pump {
     pthread_mutex_t lock; /* guards all below, and live, listed and next of replies */

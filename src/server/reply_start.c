@@ -25,10 +25,10 @@ static void on_drop(void *ctx)
     reply_free(ctx);
 }
 
-static void on_wake(void *ctx, bool over)
+static void on_wake(void *ctx, bool at_once)
 {
     struct reply *r = ctx;
-    pump_wake(r->server->pump, r, over);
+    pump_wake(r->server->pump, r, at_once);
 }
 
 static const struct exchange_owner owner = {on_gone, on_drop};

@@ -135,17 +135,27 @@ static int copy(struct ticket *t, const struct request *r, struct err *e)
 
 /* --- the queue of events; its lock is held --- */
 
-/* True: whoever asked to be woken is to be. */
-static bool append(struct ticket *t, struct event_node *n)
+enum waking { WAKE_NOT, WAKE, WAKE_AT_ONCE };
+
+/* How whoever asked for it is to be woken. */
+static enum waking append(struct ticket *t, struct event_node *n)
 {
+    const bool at_once = !t->begun || t->over;
     if (t->last)
         t->last->next = n;
     else
         t->first = n;
     t->last = n;
     t->n_events++;
+    t->begun = true;
     pthread_cond_broadcast(&t->changed);
-    return t->r.wake && (t->n_events == 1 || t->over);
+    return at_once ? WAKE_AT_ONCE : t->n_events == 1 ? WAKE : WAKE_NOT;
+}
+
+static void wake(const struct ticket *t, enum waking waking)
+{
+    if (waking != WAKE_NOT && t->r.wake)
+        t->r.wake(t->r.wake_ctx, waking == WAKE_AT_ONCE);
 }
 
 static bool take(struct ticket *t, struct event *out)
@@ -185,10 +195,10 @@ int ticket_put(struct ticket *t, const struct given *given, const char *text, si
         n->event.logprobs = &n->logprobs;
     }
     pthread_mutex_lock(&t->lock);
-    const bool full = t->n_events >= t->backlog, wakes = !full && append(t, n);
+    const bool full = t->n_events >= t->backlog;
+    const enum waking waking = full ? WAKE_NOT : append(t, n);
     pthread_mutex_unlock(&t->lock);
-    if (wakes) /* who wakes asks for the lock; the ticket is there until ticket_end */
-        t->r.wake(t->r.wake_ctx, false);
+    wake(t, waking); /* who wakes asks for the lock; the ticket is there until ticket_end */
     if (!full)
         return 0;
     mem_free(n);
@@ -201,10 +211,9 @@ void ticket_end(struct ticket *t, const struct ending *ending)
     t->ending = *ending;
     t->over = true;
     t->end->event = (struct event){.kind = EVENT_END, .ending = &t->ending};
-    const bool wakes = append(t, t->end);
+    const enum waking waking = append(t, t->end);
     t->end = NULL;
-    if (wakes) /* behind the lock it may be closed */
-        t->r.wake(t->r.wake_ctx, true);
+    wake(t, waking); /* behind the lock it may be closed */
     pthread_mutex_unlock(&t->lock);
 }
 

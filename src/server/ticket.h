@@ -39,8 +39,9 @@ struct request {
     const struct constraint *constraint; /* or NULL */
     int drafts; /* at most so many a step; -1: as the scheduler was opened */
     /* Called from the worker when there is something to take and there was nothing before, and at
-     * the end, with over; must not wait, nor call anything of the ticket. May be NULL. */
-    void (*wake)(void *ctx, bool over);
+     * the end; at_once for the first event and the end. Must not wait, nor call anything of the
+     * ticket. May be NULL. */
+    void (*wake)(void *ctx, bool at_once);
     void *wake_ctx;
 };
 

@@ -35,7 +35,8 @@ struct ticket {
     struct event_node *taken;        /* lent by the latest ticket_take */
     struct event_node *end;          /* for the end event, which must not fail; NULL once put */
     int n_events;
-    bool over; /* the end event was put: the worker has let go */
+    bool begun; /* an event was put */
+    bool over;  /* the end event was put: the worker has let go */
     struct ending ending;
 };
 
